@@ -33,11 +33,12 @@ double one_efficiency(const Point& p, const std::vector<const Case*>& others) {
 std::vector<LeftOut> without(const std::string& part, const Key& key,
                              const std::vector<Case>& cases,
                              const std::map<std::string, Figures>& fitted,
-                             const std::vector<Point>& points) {
+                             const std::vector<Point>& points,
+                             std::map<std::string, Figures>& found) {
   std::vector<const Case*> others;
   for (const Case& c : cases)
     if (key(*c.point) != part) others.push_back(&c);
-  const std::map<std::string, Figures> found = refit(others, fitted);
+  found = refit(others, fitted);
   std::vector<LeftOut> list;
   for (const Case& c : cases) {
     if (key(*c.point) != part) continue;
@@ -75,9 +76,10 @@ Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& 
               const std::map<std::string, Figures>& fitted, const std::vector<Point>& points) {
   std::set<std::string> parts;
   for (const Case& c : cases) parts.insert(key(*c.point));
-  Way way{name, {}};
+  Way way{name, {}, {}};
   for (const std::string& part : parts)
-    for (LeftOut& x : without(part, key, cases, fitted, points)) way.points.push_back(std::move(x));
+    for (LeftOut& x : without(part, key, cases, fitted, points, way.figures[part]))
+      way.points.push_back(std::move(x));
   std::map<std::string, double> reach;
   for (const std::string& part : parts) reach[part] = reach_of(way.points, part);
   for (LeftOut& x : way.points) x.reach = reach[x.part];
@@ -126,9 +128,9 @@ std::vector<Way> crosswise(std::vector<Case>& cases, const std::vector<Point>& p
       by("one width", [](const Point& p) { return std::to_string(p.model.hidden); }),
       by("one number of layers", [](const Point& p) { return std::to_string(p.model.layers); }),
       by("one source", [](const Point& p) { return p.source; }),
-      by("one kind of GPU", [](const Point& p) { return p.gpu; }),
+      by("one kind of GPU", [](const Point& p) { return machine_file_of(p).substr(0, 13); }),
       by("one generation of GPUs", [](const Point& p) { return generation_of(p); })};
-  Way all{"nothing (the fit)", {}};
+  Way all{"nothing (the fit)", {}, {{"all", fitted}}};
   for (const LeftOut& x : ways.front().points) {
     LeftOut same = x;
     const auto c = std::find_if(cases.begin(), cases.end(),

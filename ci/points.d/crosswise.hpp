@@ -29,6 +29,7 @@ struct LeftOut {
 struct Way {
   std::string name;  // "one width"
   std::vector<LeftOut> points;
+  std::map<std::string, std::map<std::string, Figures>> figures;  // by part and generation
 };
 
 /// Errors over some points.

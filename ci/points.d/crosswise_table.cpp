@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <cmath>
+
 #include <ci/points.d/crosswise.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -43,7 +45,15 @@ std::string crosswise_markdown(const std::vector<Crossed>& means) {
 nlohmann::ordered_json crosswise_json(const std::vector<Crossed>& means,
                                       const std::vector<Way>& ways) {
   using Json = nlohmann::ordered_json;
-  Json file{{"means", Json::array()}, {"points", Json::array()}};
+  Json file{{"means", Json::array()}, {"figures", Json::array()}, {"points", Json::array()}};
+  for (const Way& way : ways)
+    for (const auto& [part, groups] : way.figures)
+      for (const auto& [group, figures] : groups) {
+        Json fitted{{"left_out", way.name}, {"part", part}, {"generation", group}};
+        for (std::size_t k = 0; k < fitted_figures; ++k)
+          fitted[fitted_figure_list()[k].key] = std::exp(figures[k]);
+        file["figures"].push_back(std::move(fitted));
+      }
   for (const Crossed& m : means)
     file["means"].push_back({{"left_out", m.name},
                              {"parts", m.parts},

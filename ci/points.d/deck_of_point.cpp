@@ -80,21 +80,9 @@ double node_rate(const Point& p) {
   return gbps * 1e9 / 8;
 }
 
-// The software of a source, which decides how fast kernels are: eager PyTorch of 2022 and 2023,
-// Megatron-LM before fused attention, or fused kernels. Machine files describe both together.
-std::string stack_of(const Point& p, const std::string& file) {
-  const bool a100 = file.rfind("dgx-a100", 0) == 0, h100 = file == "dgx-h100";
-  if (!a100 && !h100) return "";
-  if (p.source == "vtrain") return file == "dgx-a100-80gb" ? "-unfused" : "";
-  for (const char* eager : {"llm-foundry", "ibm-fsdp-blog", "fsdp-paper"})
-    if (p.source == eager) return "-eager";
-  return contains(p.network, "RoCE") && a100 ? "-roce" : "";
-}
-
 }  // namespace
 
 std::string reason_to_skip(const Point& p) {
-  if (contains(p.precision, "fp8")) return "fp8 products";
   if (contains(p.strategy, "model parallel")) return "model parallelism";
   if (contains(p.strategy, "offload")) return "offload without details";
   if (p.step_s <= 0 || p.global_batch <= 0) return "no time or batch published";
@@ -148,13 +136,23 @@ std::string machine_file_of(const Point& p) {
       {"H100-SXM", "dgx-h100"},
       {"H200", "dgx-h200"},
       {"B200", "dgx-b200"},
-      {"V100", "dgx-2"}};
+      {"V100", "dgx-2"},
+      {"GH200", "gh200"},
+      {"MI250X", "frontier-mi250x"},
+      {"MI300X", "mi300x"}};
   for (const auto& [gpu, file] : files)
-    if (p.gpu.rfind(gpu, 0) == 0) return file + stack_of(p, file) + ".json";
+    if (p.gpu.rfind(gpu, 0) == 0) {
+      const bool roce = contains(p.network, "RoCE") && file.rfind("dgx-a100", 0) == 0;
+      return file + (roce ? "-roce.json" : ".json");
+    }
   return {};
 }
 
 Machine machine_of(const Point& p, Machine machine) {
+  const Software given = machine.software;
+  machine.software = p.software;
+  machine.software.eager_traffic = given.eager_traffic;
+  machine.software.eager_launch_s = given.eager_launch_s;
   const double rate = node_rate(p);
   for (NetworkLevel& level : machine.network)
     if (level.between_nodes && rate > 0 && rate != level.node_bytes_per_s) {

@@ -13,7 +13,7 @@
 
 namespace shardmark::points {
 
-/// Why a point is not predicted: an fp8 product or model parallelism, for example. Empty: it is.
+/// Why a point is not predicted: model parallelism, for example. Empty: it is.
 std::string reason_to_skip(const Point& point);
 
 /// The part of the forward pass that runs again during backward: 0 for "none", 1 for "full", a
@@ -27,7 +27,7 @@ std::string deck_text_of(const Point& point, bool recompute, std::int64_t micro)
 /// Returns the name of the machine file in inputs/machines, or an empty text if this GPU has none.
 std::string machine_file_of(const Point& point);
 
-/// The machine of a point: the file's, with the network that the point names.
+/// The machine of a point: the file's, with the network and the software that the point names.
 Machine machine_of(const Point& point, Machine machine);
 
 /// A point's program, and how its tokens relate to those that the source counts.

@@ -4,28 +4,30 @@
 #include <tuple>
 
 #include <ci/points.d/fit.hpp>
+#include <ci/points.d/null_models.hpp>
 
 namespace shardmark::points {
 namespace {
 
 constexpr std::size_t figures_count = fitted_figures;
 constexpr double backward_of_forward = 0.8;
-constexpr double noise = 0.05;  // of a published time, as the standard deviation of its logarithm
+constexpr double noise = 0.08;  // of a published time, as the standard deviation of its logarithm
 
-using Matrix = std::array<Figures, figures_count>;
+using Matrix = std::vector<std::vector<double>>;
 
 // Solves a positive definite system by Gaussian elimination.
-Figures solve(Matrix a, Figures b) {
-  for (std::size_t i = 0; i < figures_count; ++i)
-    for (std::size_t r = i + 1; r < figures_count; ++r) {
+std::vector<double> solve(Matrix a, std::vector<double> b) {
+  const std::size_t n = b.size();
+  for (std::size_t i = 0; i < n; ++i)
+    for (std::size_t r = i + 1; r < n; ++r) {
       const double factor = a[r][i] / a[i][i];
-      for (std::size_t c = i; c < figures_count; ++c) a[r][c] -= factor * a[i][c];
+      for (std::size_t c = i; c < n; ++c) a[r][c] -= factor * a[i][c];
       b[r] -= factor * b[i];
     }
-  Figures x{};
-  for (std::size_t i = figures_count; i-- > 0;) {
+  std::vector<double> x(n);
+  for (std::size_t i = n; i-- > 0;) {
     double sum = b[i];
-    for (std::size_t c = i + 1; c < figures_count; ++c) sum -= a[i][c] * x[c];
+    for (std::size_t c = i + 1; c < n; ++c) sum -= a[i][c] * x[c];
     x[i] = sum / a[i][i];
   }
   return x;
@@ -37,35 +39,32 @@ Figures start() {
   return x;
 }
 
-// One step from `at`, where log_ratio and slopes of the cases were taken.
-Figures step(const std::vector<const Case*>& cases, const Figures& at) {
-  using Kind = std::tuple<std::string, std::string, std::int64_t>;
-  const auto kind_of = [](const Case& c) {
-    return Kind{c.point->source, c.point->gpu, c.point->model.hidden};
-  };
-  std::map<Kind, int> rows;
-  for (const Case* c : cases) ++rows[kind_of(*c)];
-  Matrix a{};
-  Figures b{};
-  const Figures before = start();
-  for (std::size_t k = 0; k < figures_count; ++k) {
-    const double pull = std::pow(noise / fitted_figure_list()[k].spread, 2);
-    a[k][k] += pull;
-    b[k] += pull * (before[k] - at[k]);
+// The unknowns of a fit: a generation's own figures, and those that all share, which stand last.
+class Unknowns {
+ public:
+  explicit Unknowns(const std::map<std::string, std::vector<const Case*>>& groups) {
+    for (const auto& entry : groups) first_[entry.first] = size(), ++groups_;
   }
-  for (const Case* c : cases) {
-    const double weight = 1 / std::sqrt(static_cast<double>(rows[kind_of(*c)]));
-    for (std::size_t r = 0; r < figures_count; ++r) {
-      for (std::size_t k = 0; k < figures_count; ++k) a[r][k] += weight * c->slopes[r] * c->slopes[k];
-      b[r] -= weight * c->slopes[r] * c->log_ratio;
-    }
+  std::size_t size() const { return groups_ * own_figures + (figures_count - own_figures); }
+  std::size_t at(const std::string& group, std::size_t figure) const {
+    const auto place = static_cast<std::size_t>(std::distance(first_.begin(), first_.find(group)));
+    return figure < own_figures ? place * own_figures + figure
+                                : groups_ * own_figures + (figure - own_figures);
   }
-  Figures x = solve(a, b);
-  constexpr double farthest = 0.7;
-  for (std::size_t k = 0; k < figures_count; ++k)
-    x[k] = std::min(at[k] + std::clamp(x[k], -farthest, farthest),
-                    std::log(fitted_figure_list()[k].most));
-  return x;
+
+ private:
+  std::map<std::string, std::size_t> first_;
+  std::size_t groups_ = 0;
+};
+
+// Rows count less the more there are of their source.
+std::map<const Case*, double> weights_of(const std::vector<const Case*>& cases) {
+  std::map<std::string, int> rows;
+  for (const Case* c : cases) ++rows[c->point->source + c->point->gpu];
+  std::map<const Case*, double> weights;
+  for (const Case* c : cases)
+    weights[c] = 1 / std::sqrt(static_cast<double>(rows[c->point->source + c->point->gpu]));
+  return weights;
 }
 
 void take_slopes(Case& c, const Figures& at) {
@@ -81,52 +80,47 @@ void take_slopes(Case& c, const Figures& at) {
 }  // namespace
 
 const std::array<FittedFigure, fitted_figures>& fitted_figure_list() {
-  static const std::array<FittedFigure, figures_count> list{{{"product_efficiency", 0.75, 0.5, 1},
-                                                     {"stream_efficiency", 0.6, 0.5, 1},
-                                                     {"attention_efficiency", 0.35, 0.7, 1},
-                                                     {"compute_share", 0.2, 1, 1}}};
+  static const std::array<FittedFigure, figures_count> list{
+      {{"device.product_efficiency", 0.8, 0.1, 1},
+       {"device.product_fill_depth", 128, 0.5, 1e4},
+       {"device.stream_efficiency", 0.85, 0.1, 1},
+       {"device.attention_efficiency", 0.7, 0.2, 1},
+       {"network.compute_share", 0.2, 0.5, 1},
+       {"software.eager_traffic", 1.2, 0.2, 10},
+       {"software.eager_launch_us", 60, 0.3, 1e3}}};
   return list;
 }
 
-bool in_fit(const Point& p) {
-  if (p.poor()) return false;
-  const PublishedModel& m = p.model;
-  if (p.source == "llm-foundry")
-    return (p.gpus == 8 && (m.hidden == 2048 || m.hidden == 4096)) ||
-           (p.gpu == "A100-SXM-40GB" && (m.hidden == 8192 || (m.hidden == 768 && p.gpus == 8)));
-  if (p.source == "dgxc-nemo") return p.gpus == 8;
-  if (p.source == "llm.c") return m.hidden == 1024;
-  if (p.source == "torchtitan") return p.gpus == 8;
-  return p.source == "vtrain" && p.gpus <= 8 && m.layers == 24;
-}
-
 std::string fit_group(const Point& p) {
-  return machine_file_of(p);
+  return generation_of(p);
 }
 
-std::string group_instead(const Point& p) {
-  Point plain = p;
-  plain.source.clear();
-  return machine_file_of(plain);
-}
-
-void set_figures(const Figures& x, Machine& m) {
-  m.device.product_efficiency = std::exp(x[0]);
+void set_figures(const Figures& x, const Point& point, Machine& m) {
+  constexpr double us = 1e-6;
+  m.device.product_efficiency = std::exp(x[0]) * part_of_clock(point);
   m.device.product_efficiency_of.fill(0);
-  m.device.stream_efficiency = std::exp(x[1]);
-  m.device.attention_efficiency = std::exp(x[2]);
-  m.device.attention_backward_efficiency = backward_of_forward * std::exp(x[2]);
-  for (NetworkLevel& level : m.network) level.compute_share = std::exp(x[3]);
+  m.device.product_fill_depth = std::exp(x[1]);
+  m.device.stream_efficiency = std::exp(x[2]);
+  m.device.attention_efficiency = std::exp(x[3]) * part_of_clock(point);
+  m.device.attention_backward_efficiency = backward_of_forward * m.device.attention_efficiency;
+  for (NetworkLevel& level : m.network) level.compute_share = std::exp(x[4]);
+  m.software.eager_traffic = std::exp(x[5]);
+  m.software.eager_launch_s = std::exp(x[6]) * us;
+}
+
+double part_of_clock(const Point& p) {
+  // Power follows the third power of the clock where the voltage follows the clock.
+  return p.gpu.find("500W") != std::string::npos ? std::cbrt(500.0 / 700) : 1;
 }
 
 double seconds_with(const Case& c, const Figures& figures) {
   Machine machine = c.machine;
-  set_figures(figures, machine);
+  set_figures(figures, *c.point, machine);
   return predicted_seconds(*c.point, c.decks, machine);
 }
 
 std::map<std::string, Figures> fit(std::vector<Case>& cases) {
-  constexpr int steps = 4;
+  constexpr int steps = 6;
   std::map<std::string, Figures> fitted;
   for (const Case& c : cases) fitted.emplace(fit_group(*c.point), start());
   for (int i = 0; i <= steps; ++i) {
@@ -141,15 +135,46 @@ std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
                                      const std::map<std::string, Figures>& from) {
   std::map<std::string, std::vector<const Case*>> groups;
   for (const Case* c : cases) groups[fit_group(*c->point)].push_back(c);
+  const Unknowns unknowns(groups);
+  Matrix a(unknowns.size(), std::vector<double>(unknowns.size()));
+  std::vector<double> b(unknowns.size());
+  const Figures before = start();
+  for (const auto& [name, members] : groups)
+    for (std::size_t k = 0; k < figures_count; ++k) {
+      const double shared = k < own_figures ? 1 : 1.0 / static_cast<double>(groups.size());
+      const double pull = shared * std::pow(noise / fitted_figure_list()[k].spread, 2);
+      const std::size_t i = unknowns.at(name, k);
+      a[i][i] += pull;
+      b[i] += pull * (before[k] - from.at(name)[k]);
+    }
+  for (const auto& [c, weight] : weights_of(cases)) {
+    const std::string group = fit_group(*c->point);
+    for (std::size_t r = 0; r < figures_count; ++r) {
+      for (std::size_t k = 0; k < figures_count; ++k)
+        a[unknowns.at(group, r)][unknowns.at(group, k)] += weight * c->slopes[r] * c->slopes[k];
+      b[unknowns.at(group, r)] -= weight * c->slopes[r] * c->log_ratio;
+    }
+  }
+  const std::vector<double> x = solve(a, b);
+  constexpr double farthest = 0.5;
   std::map<std::string, Figures> fitted;
-  for (const auto& [name, members] : groups) fitted[name] = step(members, from.at(name));
+  for (const auto& entry : groups)
+    for (std::size_t k = 0; k < figures_count; ++k)
+      fitted[entry.first][k] =
+          std::min(from.at(entry.first)[k] +
+                       std::clamp(x[unknowns.at(entry.first, k)], -farthest, farthest),
+                   std::log(fitted_figure_list()[k].most));
   return fitted;
 }
 
 Figures figures_for(const Point& point, const std::map<std::string, Figures>& fitted) {
-  for (const std::string& name : {fit_group(point), group_instead(point)})
-    if (const auto found = fitted.find(name); found != fitted.end()) return found->second;
-  return start();
+  if (const auto found = fitted.find(fit_group(point)); found != fitted.end()) return found->second;
+  if (fitted.empty()) return start();
+  Figures mean{};
+  for (const auto& entry : fitted)
+    for (std::size_t k = 0; k < figures_count; ++k)
+      mean[k] += entry.second[k] / static_cast<double>(fitted.size());
+  return mean;
 }
 
 }  // namespace shardmark::points

@@ -12,8 +12,9 @@
 
 namespace shardmark::points {
 
-/// How many figures are fitted.
-inline constexpr std::size_t fitted_figures = 4;
+/// How many figures are fitted, and how many of them each generation of GPUs has for itself. The
+/// others describe software and are shared by all.
+inline constexpr std::size_t fitted_figures = 7, own_figures = 5;
 /// Their logarithms.
 using Figures = std::array<double, fitted_figures>;
 
@@ -26,9 +27,6 @@ struct FittedFigure {
 };
 const std::array<FittedFigure, fitted_figures>& fitted_figure_list();
 
-/// Whether the machine files that come with the program were fitted with this point.
-bool in_fit(const Point& point);
-
 /// A point with its programs and machine.
 struct Case {
   const Point* point = nullptr;
@@ -38,13 +36,14 @@ struct Case {
   Figures slopes{};      // its derivatives
 };
 
-/// The machine files whose figures are fitted together: those of one kind of GPU.
+/// The points whose figures are fitted together: those of one generation of GPUs.
 std::string fit_group(const Point& point);
-/// The group that stands for one without points.
-std::string group_instead(const Point& point);
 
-/// Sets the figures of a machine.
-void set_figures(const Figures& figures, Machine& machine);
+/// Sets the figures of a point's machine.
+void set_figures(const Figures& figures, const Point& point, Machine& machine);
+
+/// The part of its usual clock at which a GPU with less power computes.
+double part_of_clock(const Point& point);
 
 /// Seconds of a case with these figures.
 double seconds_with(const Case& c, const Figures& figures);
@@ -58,8 +57,7 @@ std::map<std::string, Figures> fit(std::vector<Case>& cases);
 std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
                                      const std::map<std::string, Figures>& from);
 
-/// The figures for a point: of its group, else of the group that stands for it, else the starting
-/// values.
+/// The figures for a point: of its group, else the mean of all groups, else the starting values.
 Figures figures_for(const Point& point, const std::map<std::string, Figures>& fitted);
 
 }  // namespace shardmark::points

@@ -39,6 +39,20 @@ double guessed_params(const PublishedModel& m) {
   return static_cast<double>(m.layers) * 12 * h * h + static_cast<double>(m.vocab) * h;
 }
 
+// A set of switches as a machine file has them.
+Software read_switches(const Json& row) {
+  Software s;
+  const auto found = row.find("software");
+  if (found == row.end()) return s;
+  s.eager = value_or(*found, "eager", s.eager);
+  s.native_norms = value_or(*found, "native_norms", s.native_norms);
+  s.overlaps = value_or(*found, "overlaps", s.overlaps);
+  const std::string attention = value_or<std::string>(*found, "attention", "fused");
+  for (const AttentionKernel kernel : all_values<AttentionKernel>)
+    if (attention == to_string(kernel)) s.attention = kernel;
+  return s;
+}
+
 Point read_point(const Json& row) {
   Point p;
   const Json& m = row.at("model");
@@ -66,6 +80,8 @@ Point read_point(const Json& row) {
   model.vocab = m.at("vocab").get<std::int64_t>();
   model.sequence = m.at("seq").get<std::int64_t>();
   model.tied_head = value_or(m, "tied_head", false);
+  p.software = read_switches(row);
+  p.software.fp8_products = p.precision.find("fp8") != std::string::npos;
   const double params = value_or(m, "params", 0.0);
   p.step_s = step_seconds(row, p, params > 0 ? params : guessed_params(model));
   return p;

@@ -7,6 +7,8 @@
 #include <string>
 #include <vector>
 
+#include <core/plan/price/machine.hpp>
+
 namespace shardmark::points {
 
 struct PublishedModel {
@@ -19,6 +21,7 @@ struct Point {
   std::string source, gpu, network, strategy, precision, gather_dtype, reduce_dtype, quality;
   std::optional<std::string> recomputation;  // empty: not published
   PublishedModel model;
+  Software software;  // what the source's kernels are
   int gpus = 1, gpus_per_node = 8;
   std::int64_t micro_batch = 0, global_batch = 0;  // sequences; 0: not published
   double step_s = 0;  // measured; 0: the source does not allow to derive it

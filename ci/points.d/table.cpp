@@ -81,17 +81,20 @@ std::vector<Mean> means(const std::vector<Row>& rows) {
   for (const auto& entry : kinds) {
     const auto& kind = entry.first;  // clang 14 captures no structured binding
     list.push_back(mean_of(kind.first + ", " + kind.second, rows, [&](const Row& r) {
-      return !r.in_fit && !r.point->poor() && r.point->source == kind.first &&
+      return !r.point->poor() && r.point->source == kind.first &&
              r.point->gpu == kind.second;
     }));
   }
-  list.push_back(mean_of("all that were not fitted", rows,
-                         [](const Row& r) { return !r.in_fit && !r.point->poor(); }));
+  list.push_back(mean_of("all", rows, [](const Row& r) { return !r.point->poor(); }));
   list.push_back(mean_of("of these, well specified (good)", rows,
-                         [](const Row& r) { return !r.in_fit && r.point->quality == "good"; }));
+                         [](const Row& r) { return r.point->quality == "good"; }));
   list.push_back(scaling(rows));
-  list.push_back(mean_of("fitted", rows, [](const Row& r) { return r.in_fit; }));
-  list.push_back(mean_of("poor", rows, [](const Row& r) { return r.point->poor(); }));
+  list.push_back(mean_of("fp8 products, which were not fitted", rows, [](const Row& r) {
+    return r.point->poor() && r.point->software.fp8_products;
+  }));
+  list.push_back(mean_of("otherwise poor, which were not fitted", rows, [](const Row& r) {
+    return r.point->poor() && !r.point->software.fp8_products;
+  }));
   return list;
 }
 
@@ -104,7 +107,7 @@ std::string text_table(const std::vector<Row>& rows) {
                         describe(p), p.step_s);
     text += r.skipped.empty()
                 ? fmt::format("{:>10.4g} {:>+7.1f}%{}{}\n", r.predicted_s, 100 * r.error(),
-                              r.in_fit ? " fitted" : "", p.poor() ? " poor" : "")
+                              r.in_fit ? "" : " not fitted", p.poor() ? " poor" : "")
                 : fmt::format("not predicted: {}\n", r.skipped);
   }
   text +=
@@ -192,7 +195,7 @@ std::string picture(const std::vector<Row>& rows) {
                        x(rate), height - bottom + 18, rate);
   svg += fmt::format(
       "<text x=\"{}\" y=\"{}\" text-anchor=\"middle\">measured tokens per second and "
-      "GPU; error of the predicted step time; rings: fitted</text>\n",
+      "GPU; error of the predicted step time</text>\n",
       width / 2, height - 6);
   for (const Row& r : rows) {
     if (!r.skipped.empty() || r.point->poor()) continue;
@@ -200,7 +203,7 @@ std::string picture(const std::vector<Row>& rows) {
     const char* colour = r.point->source == "vtrain" ? "#999" : h100 ? "#c60" : "#06c";
     svg += fmt::format(
         "<circle cx=\"{:.1f}\" cy=\"{:.1f}\" r=\"3.5\" stroke=\"{}\" fill=\"{}\"/>\n",
-        x(rate_of(*r.point, r.point->step_s)), y(r.error()), colour, r.in_fit ? "none" : colour);
+        x(rate_of(*r.point, r.point->step_s)), y(r.error()), colour, colour);
   }
   svg += fmt::format(
       "<text x=\"{}\" y=\"14\"><tspan fill=\"#06c\">A100</tspan> "

@@ -33,7 +33,7 @@ struct Mean {
       one_efficiency;  // of the null models, over rows that have one
 };
 
-/// By source, then all that is not in the fit, then the fit; rows that are poor only as "poor".
+/// By source, then all, then what was not fitted.
 std::vector<Mean> means(const std::vector<Row>& rows);
 
 std::string text_table(const std::vector<Row>& rows);

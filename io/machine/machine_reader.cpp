@@ -165,12 +165,27 @@ void read_device(KeyReader& reader, DeviceModel& d) {
   scaled(reader, "memory_gb_per_s", d.memory_bytes_per_s, gb, bandwidth_gb);
   scaled(reader, "stream_efficiency", d.stream_efficiency, 1, efficiency);
   scaled(reader, "product_operand_efficiency", d.product_operand_efficiency, 1, efficiency);
+  whole_number(reader, "multiprocessors", d.multiprocessors, any_count);
+  scaled(reader, "product_fill_depth", d.product_fill_depth, 1, any_amount);
+  scaled(reader, "softmax_depth", d.softmax_depth, 1, any_amount);
+  scaled(reader, "fp8_tflops", d.fp8_flops, tera, peak_tflops);
+  scaled(reader, "portable_attention", d.portable_attention, 1, efficiency);
   scaled(reader, "attention_efficiency", d.attention_efficiency, 1, efficiency);
   scaled(reader, "attention_backward_efficiency", d.attention_backward_efficiency, 1, efficiency);
   scaled(reader, "launch_us", d.launch_s, us, time_us);
   scaled(reader, "event_us", d.event_s, us, time_us);
   read_products(reader, d.products);
   read_streams(reader, d.streams);
+}
+
+void read_software(KeyReader& reader, Software& s) {
+  reader.boolean("eager", s.eager);
+  reader.boolean("native_norms", s.native_norms);
+  reader.choice("attention", s.attention);
+  reader.boolean("overlaps", s.overlaps);
+  reader.boolean("fp8_products", s.fp8_products);
+  scaled(reader, "eager_traffic", s.eager_traffic, 1, factor);
+  scaled(reader, "eager_launch_us", s.eager_launch_s, us, time_us);
 }
 
 void read_channels(KeyReader& reader, const std::string& algorithm, NcclChannels& channels) {
@@ -228,6 +243,15 @@ void read_copies(KeyReader& parent, std::string_view name, CopyModel& model) {
   });
 }
 
+void read_fitted_on(KeyReader& reader, FittedOn& f) {
+  reader.integer("least_hidden", f.least_hidden, {1, 1 << 24});
+  reader.integer("most_hidden", f.most_hidden, {1, 1 << 24});
+  whole_number(reader, "most_ranks", f.most_ranks, count);
+  for (const std::string& type : texts(reader, "types"))
+    for (const Dtype d : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
+      if (type == to_string(d)) f.types.push_back(d);
+}
+
 void read_provenance(KeyReader& reader, MachineProvenance& p) {
   reader.text("host", p.host);
   reader.text("date", p.date);
@@ -244,6 +268,8 @@ void read_provenance(KeyReader& reader, MachineProvenance& p) {
     p.busy = busy;
   }
   reader.real("held_out_error", p.held_out_error, any_amount);
+  reader.real("crosswise_error_90", p.crosswise_error_90, any_amount);
+  reader.section("fitted_on", [&](KeyReader& fitted) { read_fitted_on(fitted, p.fitted_on); });
   reader.text("note", p.note);
   each(reader, "figures", [&](KeyReader& item) {
     Figure& f = p.figures.emplace_back();
@@ -330,7 +356,12 @@ Machine read_machine_file(const std::string& text) {
                                Machine::schema_version));
   reader.need_integer("machine_file", version, {1, Machine::schema_version});
   Machine m;
+  m.software = software_of_name(text);
   reader.need_text("name", m.name);
+  if (m.software.eager)
+    m.name += m.software.attention == AttentionKernel::unfused
+                  ? ", eager software without fused attention"
+                  : ", eager software";
   reader.section("provenance", [&](KeyReader& r) { read_provenance(r, m.provenance); });
   reader.section("node", [&](KeyReader& r) { read_node(r, m.node); });
   if (reader.any("device") == nullptr)
@@ -350,6 +381,7 @@ Machine read_machine_file(const std::string& text) {
   });
   reader.section("jitter", [&](KeyReader& r) { read_jitter(r, m.jitter); });
   scaled(reader, "step_us", m.step_s, us, time_us);
+  reader.section("software", [&](KeyReader& r) { read_software(r, m.software); });
   reader.finish();
   if (m.device.products.empty() && m.device.peak_flops[Dtype::fp32] == 0 &&
       m.device.peak_flops[Dtype::bf16] == 0)

@@ -80,6 +80,13 @@ Object provenance(const MachineProvenance& p) {
   put(o, "spread", p.spread);
   if (p.busy) o["busy"] = *p.busy;
   if (p.held_out_error) o["held_out_error"] = rounded(*p.held_out_error);
+  if (p.crosswise_error_90) o["crosswise_error_90"] = rounded(*p.crosswise_error_90);
+  Object fitted = Object::object();
+  if (p.fitted_on.least_hidden > 0) fitted["least_hidden"] = p.fitted_on.least_hidden;
+  if (p.fitted_on.most_hidden > 0) fitted["most_hidden"] = p.fitted_on.most_hidden;
+  if (p.fitted_on.most_ranks > 0) fitted["most_ranks"] = p.fitted_on.most_ranks;
+  for (const Dtype type : p.fitted_on.types) fitted["types"].push_back(to_string(type));
+  put(o, "fitted_on", std::move(fitted));
   put(o, "note", p.note);
   for (const Figure& f : p.figures)
     o["figures"].push_back({{"key", f.key}, {"kind", to_string(f.kind)}, {"source", f.source}});
@@ -128,6 +135,11 @@ Object device(const DeviceModel& d) {
   put(o, "memory_gb_per_s", d.memory_bytes_per_s, 1e9);
   put(o, "stream_efficiency", d.stream_efficiency);
   put(o, "product_operand_efficiency", d.product_operand_efficiency);
+  if (d.multiprocessors > 0) o["multiprocessors"] = d.multiprocessors;
+  put(o, "product_fill_depth", d.product_fill_depth);
+  put(o, "softmax_depth", d.softmax_depth);
+  put(o, "fp8_tflops", d.fp8_flops, 1e12);
+  if (d.portable_attention != 1) put(o, "portable_attention", d.portable_attention);
   put(o, "attention_efficiency", d.attention_efficiency);
   put(o, "attention_backward_efficiency", d.attention_backward_efficiency);
   put(o, "launch_us", d.launch_s, 1e-6);
@@ -143,6 +155,21 @@ Object device(const DeviceModel& d) {
     o["products"].push_back(std::move(item));
   }
   put(o, "streams", streams(d.streams));
+  return o;
+}
+
+// What differs from the defaults.
+Object software(const Software& s) {
+  const Software usual;
+  Object o = Object::object();
+  if (s.eager) o["eager"] = true;
+  if (s.native_norms) o["native_norms"] = true;
+  if (s.attention != usual.attention) o["attention"] = to_string(s.attention);
+  if (!s.overlaps) o["overlaps"] = false;
+  if (s.fp8_products) o["fp8_products"] = true;
+  if (s.eager_traffic != usual.eager_traffic) o["eager_traffic"] = rounded(s.eager_traffic);
+  if (s.eager_launch_s != usual.eager_launch_s)
+    o["eager_launch_us"] = microseconds(s.eager_launch_s);
   return o;
 }
 
@@ -273,6 +300,7 @@ Object machine_json(const Machine& m) {
   if (m.jitter.noise) put(jitter, "noise", noise(*m.jitter.noise));
   put(o, "jitter", std::move(jitter));
   put(o, "step_us", m.step_s, 1e-6);
+  put(o, "software", software(m.software));
   return o;
 }
 

@@ -84,6 +84,24 @@ PredictedPoint untimed_point(const Deck& deck, const Program& program, int ranks
   return p;
 }
 
+// Fills `extrapolates`, and returns how many times the point lies beyond what was measured or
+// fitted, at most.
+double say_what_is_beyond(const Deck& deck, const Program& program, const Machine& machine,
+                          PredictedPoint& p) {
+  double most = 1;
+  for (const auto& [what, times] : p.priced.extrapolations) {
+    p.extrapolates.push_back(fmt::format("{}: {:.3g} times beyond what was measured", what, times));
+    most = std::max(most, times);
+  }
+  const std::int64_t hidden = deck.run.compute == Compute::train ? program.model.spec.hidden : 0;
+  for (const BeyondFit& beyond : beyond_fit(machine.provenance.fitted_on, hidden, program.world,
+                                            program.precision.computes_in())) {
+    p.extrapolates.push_back(beyond.what);
+    most = std::max(most, beyond.times);
+  }
+  return most;
+}
+
 }  // namespace
 
 std::string PredictedPoint::limited_by() const {
@@ -102,7 +120,8 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   const double stragglers = straggler_factor(machine, program.world, ranks_per_node);
   p.step_s = slowest(priced, stragglers);
   p.priced = std::move(priced.front());
-  const auto interval = step_interval(machine);
+  const double beyond = say_what_is_beyond(deck, program, machine, p);
+  const auto interval = step_interval(machine, beyond);
   const auto include = [&](double step_s) {
     p.step_s_low = std::min(p.step_s_low, step_s * std::max(0.0, 1 - interval.below));
     p.step_s_high = std::max(p.step_s_high, step_s * (1 + interval.above));
@@ -130,9 +149,6 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   }
   std::stable_sort(p.sensitivities.begin(), p.sensitivities.end(),
                    [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });
-  for (const auto& [what, beyond] : p.priced.extrapolations)
-    p.extrapolates.push_back(
-        fmt::format("{}: {:.3g} times beyond what was measured", what, beyond));
   if (assumes_host_memory(machine) && p.priced.busy_by_resource[Resource::host_memory] > 0)
     p.notes.push_back(fmt::format(
         "the machine file gives no node.memory_gb_per_s: {:.0f} GB/s of host memory per node are "

@@ -41,7 +41,9 @@ EventCosts::Taken EventCosts::look_up(const Event& e) {
   if (e.op == Op::copy) return {times_.copy(direction_of(e), e.elems * dtype_bytes(e.dtype))};
   if (e.op != Op::compute) return {};
   const Work work = work_of(program_, e, work_);
-  return {times_.compute(work, e.tier), work.flops()};
+  // Frameworks update all parameters by few launches.
+  const bool in_module = e.kernel == Kernel::forward || e.kernel == Kernel::backward;
+  return {times_.compute(work, e.tier), work.flops(), in_module ? times_.launching(work) : 0};
 }
 
 const std::vector<EventCosts::Taken>& EventCosts::of_segment(std::int32_t segment) {

@@ -15,7 +15,8 @@ class EventCosts {
  public:
   struct Taken {
     Cost cost;
-    double flops = 0;  // of matrix products
+    double flops = 0;        // of matrix products
+    double launching_s = 0;  // of the host beside a device
   };
 
   /// `program` and `machine` must outlive it.

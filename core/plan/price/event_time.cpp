@@ -4,6 +4,7 @@
 #include <string>
 
 #include <core/plan/price/event_time.hpp>
+#include <core/plan/price/gpu_kernels.hpp>
 
 namespace shardmark {
 namespace {
@@ -54,7 +55,7 @@ struct EventTimes::Tables {
   std::map<ProductKey, Scatter> products;
   std::map<StreamKey, Scatter> streams;
   std::map<std::tuple<Dtype, Dtype, int, bool, std::int64_t, std::int64_t, std::int64_t,
-                      std::int64_t, ProductPart>,
+                      std::int64_t, ProductPart, bool>,
            double>
       product_s;  // of one product
   std::map<std::tuple<std::string_view, Dtype, Dtype, bool, double, double>, Cost>
@@ -132,12 +133,26 @@ void EventTimes::note(const std::string& what, double beyond) {
   most = std::max(most, beyond);
 }
 
+// Of one of its `count`.
+double EventTimes::unmeasured_product(const Product& p) const {
+  const DeviceModel& d = machine_.device;
+  if (has_tiles(d)) return software_product_s(machine_, p);
+  const double given = d.product_efficiency_of[p.type];
+  const double peak = peak_of(d, p.type);
+  double seconds = 0;
+  if (peak > 0)
+    seconds = p.flops() / of(p.count) / (peak * (given > 0 ? given : d.product_efficiency));
+  const double rate = d.memory_bytes_per_s * d.product_operand_efficiency;
+  if (rate > 0) seconds += operand_bytes(p) / rate;
+  return seconds * turns_on_cores(machine_, busy_ranks_, 1);
+}
+
 Cost EventTimes::product(const Product& p) {
   // Attention has many tiles, whose price by a rate is sooner computed than looked up.
   const double fused = fused_rate(machine_.device, p);
   if (fused > 0) return cost_of_products(p.flops() / of(p.count) / fused * of(p.count));
   const auto key = std::make_tuple(p.type, p.c_type, static_cast<int>(form_of(p)), p.accumulate,
-                                   p.m, p.n, p.k, p.batch, p.part);
+                                   p.m, p.n, p.k, p.batch, p.part, p.in_head);
   auto it = tables_->product_s.find(key);
   if (it == tables_->product_s.end()) {
     const DeviceModel& d = machine_.device;
@@ -148,12 +163,7 @@ Cost EventTimes::product(const Product& p) {
       seconds = e.value * flops;
       note("shapes of " + std::string(to_string(p.type)) + " products", e.beyond);
     } else {
-      const double given = d.product_efficiency_of[p.type];
-      const double peak = peak_of(d, p.type);
-      if (peak > 0) seconds = flops / (peak * (given > 0 ? given : d.product_efficiency));
-      const double rate = d.memory_bytes_per_s * d.product_operand_efficiency;
-      if (rate > 0) seconds += operand_bytes(p) / rate;
-      seconds *= turns_on_cores(machine_, busy_ranks_, 1);
+      seconds = unmeasured_product(p);
       if (!d.products.empty())
         note("products of " + std::string(to_string(p.type)) + ", which were not measured", 2);
     }
@@ -183,7 +193,8 @@ Cost EventTimes::stream(const Stream& s) {
       double rate = d.memory_bytes_per_s * d.stream_efficiency;
       if (machine_.node.shares_memory_bus && machine_.node.memory_bytes_per_s > 0)
         rate = std::min(rate, machine_.node.memory_bytes_per_s * d.stream_efficiency / busy_ranks_);
-      if (rate > 0) seconds = turns_on_cores(machine_, busy_ranks_, 1) * s.bytes / rate;
+      const double bytes = s.bytes * (has_tiles(d) ? traffic_of(machine_.software, s) : 1);
+      if (rate > 0) seconds = turns_on_cores(machine_, busy_ranks_, 1) * bytes / rate;
     }
     Cost one;
     one[Resource::host] = d.launch_s;
@@ -205,14 +216,35 @@ Cost EventTimes::host_stream(const Stream& s) const {
   return cost;
 }
 
+// Whether attention is one kernel, or those of a framework, and not the tiles of the work list.
+bool EventTimes::attention_as_a_whole(const Work& work) const {
+  return has_tiles(machine_.device) && work.attention.heads > 0 &&
+         machine_.device.attention_efficiency > 0;
+}
+
+double EventTimes::launching(const Work& work) const {
+  const Software& software = machine_.software;
+  if (!software.eager || !has_tiles(machine_.device)) return 0;
+  double launches = attention_launches(software, work.attention);
+  for (const Product& p : work.products)
+    if (p.part == ProductPart::linear) launches += of(p.count);
+  for (const Stream& s : work.streams)
+    if (!s.in_attention) launches += s.launches;
+  return launches * software.eager_launch_s / speeds_[Resource::host];
+}
+
 Cost EventTimes::compute(const Work& work, Tier tier) {
   const bool beside_device = tier == Tier::host && !machine_.device.is_host;
   Cost cost;
   const auto add = [&](const Cost& part) {
     for (std::size_t r = 0; r < cost.size(); ++r) cost[r] += part[r];
   };
-  for (const Product& p : work.products) add(product(p));
-  for (const Stream& s : work.streams) add(beside_device ? host_stream(s) : stream(s));
+  const bool whole = attention_as_a_whole(work);
+  if (whole) add(cost_of_products(attention_s(machine_, work.attention)));
+  for (const Product& p : work.products)
+    if (!whole || p.part == ProductPart::linear) add(product(p));
+  for (const Stream& s : work.streams)
+    if (!whole || !s.in_attention) add(beside_device ? host_stream(s) : stream(s));
   return cost;
 }
 

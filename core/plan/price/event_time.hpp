@@ -77,10 +77,16 @@ class EventTimes {
   /// neighbours follow from the group.
   Cost collective(CollectiveShape shape);
 
+  /// What the host of a device spends on launching an event's kernels, while the device computes
+  /// others.
+  double launching(const Work& work) const;
+
   const Extrapolations& extrapolations() const { return extrapolations_; }
 
  private:
   struct Tables;
+  double unmeasured_product(const Product& product) const;
+  bool attention_as_a_whole(const Work& work) const;
   Cost cost_of_products(double seconds) const;
   void note(const std::string& what, double beyond);
 

@@ -59,6 +59,33 @@ struct StreamTimes {
   std::vector<Point> points;
 };
 
+/// How a framework computes attention: in one kernel that keeps its scores on the chip and is
+/// written for the device, in one that is not (FlashAttention-2), in one of the first generation
+/// (FlashAttention of 2022), or with scores in memory.
+enum class AttentionKernel : std::uint8_t { fused, portable_fused, first_fused, unfused };
+template<>
+inline constexpr std::size_t enum_size<AttentionKernel> = 4;
+inline constexpr auto attention_kernel_names =
+    enum_names<AttentionKernel>("fused", "portable_fused", "first_fused", "unfused");
+constexpr std::string_view to_string(AttentionKernel kernel) {
+  return attention_kernel_names[kernel];
+}
+
+/// What the software of a run does with a device whose kernels are not measured. The defaults are
+/// those of fused kernels, compiled or written by hand.
+struct Software {
+  bool eager = false;  // each operation is a kernel of its own, launched by an interpreter
+  bool native_norms =
+      false;  // eager norms and optimizers are one kernel each, not composed of many
+  AttentionKernel attention = AttentionKernel::fused;
+  bool overlaps = true;       // collectives with computation
+  bool fp8_products = false;  // those of linear layers, but for the head
+  /// What eager operations move between products, relative to the bytes that each reads and writes.
+  double eager_traffic = 1.5;
+  /// What the host spends on launching what one fused kernel does.
+  double eager_launch_s = 70e-6;
+};
+
 /// The device of one rank. On a CPU it is the cores that the rank has.
 struct DeviceModel {
   std::string name;
@@ -74,6 +101,17 @@ struct DeviceModel {
   /// write their result, in addition to their arithmetic: small products are slower than large
   /// ones. 0: their arithmetic alone counts.
   double product_operand_efficiency = 0;
+  /// Processors that compute the tiles of a product; 0: products follow product_efficiency alone.
+  /// Otherwise that is the part of the peak which all of them reach together while they multiply.
+  int multiprocessors = 0;
+  /// The columns of the inner dimension in whose time a tile is begun and stored.
+  double product_fill_depth = 0;
+  /// The length of a head whose products take as long as the exponentials of their scores; 0: they
+  /// take no time. Only with multiprocessors.
+  double softmax_depth = 0;
+  double fp8_flops = 0;  // peak of products of fp8; 0: unknown, and fp8 is as fast as bf16
+  /// What fused attention that is not written for this device reaches, relative to one that is.
+  double portable_attention = 1;
   /// Attention as one fused kernel that keeps its scores on the chip: the parts of the peak that
   /// its products reach in forward and in backward. 0: its kernels are priced one by one.
   double attention_efficiency = 0, attention_backward_efficiency = 0;
@@ -204,6 +242,13 @@ struct Figure {
   std::string source;
 };
 
+/// What the figures of a machine file were fitted on; empty or 0: nobody has said it.
+struct FittedOn {
+  std::int64_t least_hidden = 0, most_hidden = 0;
+  int most_ranks = 0;
+  std::vector<Dtype> types;
+};
+
 /// Where the figures come from.
 struct MachineProvenance {
   std::string host, date, program, source;
@@ -213,6 +258,9 @@ struct MachineProvenance {
   double spread = 0;                     // median over points of (75th - 25th percentile) / median
   std::optional<bool> busy;              // other work ran during the measurements
   std::optional<double> held_out_error;  // mean |error| over points that interpolation left out
+  /// Of published steps that the figures were not fitted on, 9 of 10 are missed by less.
+  std::optional<double> crosswise_error_90;
+  FittedOn fitted_on;
   std::string note;
   std::vector<Figure> figures;
 };
@@ -250,6 +298,7 @@ struct Machine {
   CopyModel disk_read, disk_write;
   Jitter jitter;
   double step_s = 0;  // what each step costs in addition to its events
+  Software software;
 };
 
 /// Whether the bandwidth of host memory is assumed. On a CPU it is the device's own.

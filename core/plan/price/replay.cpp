@@ -28,6 +28,7 @@ void Replay::Sums::repeat(const Sums& before, double times) {
     for (std::size_t i = 0; i < now.size(); ++i) again(now[i], then[i]);
   };
   again(clock, before.clock);
+  again(launched, before.launched);
   all(phase, before.phase);
   all(busy, before.busy);
   all(waiting, before.waiting);
@@ -64,7 +65,7 @@ void Replay::start_collective(int index) {
   f.network_part = f.left_s > 0 ? cost[Resource::network] / f.left_s : 0;
   const CollectiveShape shape = costs_.shape_of(e);
   if (const NetworkLevel* level = level_of(machine_, shape)) {
-    f.compute_share = level->compute_share;
+    f.compute_share = machine_.software.overlaps ? level->compute_share : 1;
     f.speed_beside_compute = level->speed_beside_compute;
   }
   end_s_[static_cast<std::size_t>(index)] = on_its_way;
@@ -111,6 +112,10 @@ bool Replay::run_event(int index) {
     if (e.op == Op::compute || moved_by_rank) own = taken(index).cost;
     left_s_ = take_turns(own.total()) + machine_.device.event_s;
     own[Resource::host] += machine_.device.event_s;
+    // The host launches kernels one after another, ahead of the device or with the device waiting.
+    sums_.launched += taken(index).launching_s;
+    const double late_s = sums_.launched - (sums_.clock + left_s_);
+    if (late_s > 0) left_s_ += late_s, own[Resource::host] += late_s;
     for (std::size_t r = 0; r < own.size(); ++r) sums_.critical[r] += own[r];
     sums_.busy[Lane::compute] += left_s_;
     apart_s_ += left_s_;

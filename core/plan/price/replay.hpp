@@ -45,7 +45,8 @@ class Replay {
   static constexpr double on_its_way = -1;
   // Accumulated over the step; what repeats is added several times.
   struct Sums {
-    double clock = 0;  // of the compute lane
+    double clock = 0;     // of the compute lane
+    double launched = 0;  // when the host of a device has launched what the lane computes
     EnumArray<Phase, double> phase{};
     EnumArray<Lane, double> busy{}, waiting{};
     double copies = 0, exposed = 0, in_flight = 0, flops = 0;

@@ -2,6 +2,9 @@
 // How far measured steps may lie from a predicted one.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include <core/plan/price/machine.hpp>
 
 namespace shardmark {
@@ -11,9 +14,23 @@ struct StepInterval {
   double below = 0, above = 0;
 };
 
+/// What a step has that the figures of a machine file were not fitted on.
+struct BeyondFit {
+  std::string what;  // "a width of 512, where the narrowest model had 768"
+  double times = 1;  // how far beyond; another type counts as 2
+};
+
+/// What a step of a model of this width, on so many ranks and in this type, has beyond what the
+/// figures were fitted on. `hidden` 0: not a transformer. Empty where a file does not say what it
+/// was fitted on.
+std::vector<BeyondFit> beyond_fit(const FittedOn& fitted, std::int64_t hidden, int ranks,
+                                  Dtype type);
+
 /// From the differences between repeated steps and from what the machine file's figures are worth:
-/// of a machine that was measured the error of points that were left out, of other machines the
-/// error of published steps.
-StepInterval step_interval(const Machine& machine);
+/// of a machine that was measured the error of points that were left out, of other machines that of
+/// published steps that were left out when the figures were fitted. `times` says how far the step
+/// lies beyond what the figures come from: the interval grows by that error for each doubling, up
+/// to three times.
+StepInterval step_interval(const Machine& machine, double times = 1);
 
 }  // namespace shardmark

@@ -61,6 +61,7 @@ class ModuleWork : private WorkLists {
   void backward();
   void attention_forward();
   void attention_backward();
+  void describe_attention(bool backward);
   void head_forward();
   void head_backward();
   void arrange_heads();
@@ -103,7 +104,20 @@ class ModuleWork : private WorkLists {
   bool rotates_ = false, accumulate_ = false;
 };
 
+void ModuleWork::describe_attention(bool backward) {
+  AttentionWork& a = work_.attention;
+  a.heads = static_cast<double>(d_.micro_batch * d_.heads);
+  a.sequence = static_cast<double>(d_.sequence);
+  a.head_dim = static_cast<double>(d_.head_dim());
+  a.backward = backward;
+  a.dtype = d_.dtype;
+  for_each_tile([&](std::int64_t rows, std::int64_t keys, std::int64_t heads, std::int64_t count) {
+    a.scores += static_cast<double>(rows * keys * heads * count);
+  });
+}
+
 void ModuleWork::attention_forward() {
+  describe_attention(false);
   const std::int64_t d = d_.head_dim();
   part_ = ProductPart::attention_forward;
   for_each_tile([&](std::int64_t rows, std::int64_t keys, std::int64_t heads, std::int64_t count) {
@@ -117,6 +131,7 @@ void ModuleWork::attention_forward() {
 }
 
 void ModuleWork::attention_backward() {
+  describe_attention(true);
   const std::int64_t d = d_.head_dim();
   part_ = ProductPart::attention_backward;
   const bool fp32 = d_.dtype == Dtype::fp32;
@@ -156,6 +171,7 @@ void ModuleWork::attention_backward() {
 }
 
 void ModuleWork::head_forward() {
+  in_head_ = true;
   for_each_piece([&](std::int64_t, std::int64_t columns) { product_forward(h_, columns); });
   if (decoder_.ends.logits_factor != 1 || decoder_.ends.logits_softcap > 0)
     stream("shape_logits", rows_ * d_.vocab, 1, 2);
@@ -166,6 +182,7 @@ void ModuleWork::head_forward() {
 }
 
 void ModuleWork::head_backward() {
+  in_head_ = true;
   for_each_piece([&](std::int64_t first, std::int64_t columns) {
     product_weight(h_, columns);
     product_input(h_, columns, Dtype::fp32, first > 0);

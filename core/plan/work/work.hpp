@@ -24,6 +24,7 @@ struct Product {
   Dtype c_type = Dtype::fp32;  // of C
   std::int64_t count = 1;
   ProductPart part = ProductPart::linear;
+  bool in_head = false;  // of the model: its product makes logits
 
   /// Of all `count` products.
   double flops() const {
@@ -44,10 +45,21 @@ struct Stream {
   bool updated = false;       // reads what an update has just written: some of it is in a cache
 };
 
+/// The attention of one event as a whole, whose products and kernels `Work` lists tile by tile.
+struct AttentionWork {
+  double heads = 0;     // of all sequences of the micro-batch; 0: the event has no attention
+  double sequence = 0;  // queries and keys of one of them
+  double head_dim = 0;
+  double scores = 0;  // that the mask leaves, as its tiles round them up
+  bool backward = false;
+  Dtype dtype = Dtype::fp32;
+};
+
 /// All that one event computes. Copies and collectives have bytes and no kernels.
 struct Work {
   std::vector<Product> products;
   std::vector<Stream> streams;
+  AttentionWork attention;
 
   /// Of the matrix products.
   double flops() const;

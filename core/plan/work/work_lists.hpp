@@ -15,6 +15,7 @@ class WorkLists {
   void product(Product p) {
     p.type = dtype_;
     p.part = part_;
+    p.in_head = in_head_;
     work_.products.push_back(p);
   }
   /// A kernel that reads or writes `arrays` arrays of `elems` elements.
@@ -39,6 +40,7 @@ class WorkLists {
   Dtype dtype_;
   Work& work_;
   ProductPart part_ = ProductPart::linear;
+  bool in_head_ = false;
 };
 
 /// The label of an activation's kernel, by itself or as a gate.

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include <io/machine/machine_file.hpp>
+#include <io/machine/shipped_machines.hpp>
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::machine_file_test {
@@ -19,7 +20,9 @@ constexpr const char* whole = R"({
   "machine_file": 1, "name": "test",
   "provenance": {"host": "h", "date": "2026-11-23", "program": "p", "source": "s",
                  "commands": ["c"], "versions": ["v"], "calibrations": 3, "samples": 7, "spread": 0.5, "busy": false,
-                 "held_out_error": 0.25, "note": "n",
+                 "held_out_error": 0.25, "crosswise_error_90": 0.125,
+                 "fitted_on": {"least_hidden": 768, "most_hidden": 8192, "most_ranks": 64, "types": ["bf16"]},
+                 "note": "n",
                  "figures": [{"key": "device", "kind": "nominal", "source": "datasheet"}]},
   "node": {"cores": 8, "sockets": 2, "numa_domains": 2, "ranks": 4, "nodes": 3,
            "core_to_core_ns": 32, "shares_memory_bus": true, "memory_gb_per_s": 200, "host_memory_gib": 64,
@@ -28,6 +31,8 @@ constexpr const char* whole = R"({
              "peak_tflops": {"fp32": 2, "bf16": 4}, "product_efficiency": 0.5,
              "product_efficiency_by_dtype": {"bf16": 0.25}, "memory_gb_per_s": 100,
              "stream_efficiency": 0.5, "product_operand_efficiency": 0.5,
+             "multiprocessors": 108, "product_fill_depth": 128, "softmax_depth": 32,
+             "fp8_tflops": 8, "portable_attention": 0.5,
              "attention_efficiency": 0.5, "attention_backward_efficiency": 0.5,
              "launch_us": 4, "event_us": 2,
              "products": [{"dtype": "bf16", "result": "fp32", "accumulate": true, "busy_ranks": 2,
@@ -59,7 +64,9 @@ constexpr const char* whole = R"({
                        "period_us_us": [[4096, 8]],
                        "ranks": [{"rank": 1, "host": "h", "lost_part": 0.5,
                                   "quanta_us": [[2, 1], [10, 4]]}]}},
-  "step_us": 16
+  "step_us": 16,
+  "software": {"eager": true, "native_norms": true, "attention": "unfused", "overlaps": false,
+               "fp8_products": true, "eager_traffic": 2, "eager_launch_us": 8}
 })";
 
 class MachineFile : public ::testing::Test {
@@ -92,6 +99,13 @@ TEST_F(MachineFile, is_the_same_after_it_is_written_and_read) {
   }
   const Machine again = read_machine_file(folder_.write("t.json", machine_text(read(given))));
   EXPECT_EQ(machine_json(again), written);
+}
+
+TEST(ShippedMachine, has_software_at_the_end_of_its_name) {
+  EXPECT_FALSE(software_of_name("dgx-h100").eager);
+  EXPECT_TRUE(software_of_name("dgx-h100-eager").eager);
+  EXPECT_EQ(software_of_name("dgx-h100-eager").attention, AttentionKernel::portable_fused);
+  EXPECT_EQ(software_of_name("mi300x-unfused").attention, AttentionKernel::unfused);
 }
 
 TEST_F(MachineFile, refuses_what_is_malformed_or_absurd) {

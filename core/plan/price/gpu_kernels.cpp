@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include <core/plan/price/gpu_kernels.hpp>
+
+namespace shardmark {
+namespace {
+
+double as_double(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
+double matrix_peak(const DeviceModel& d, Dtype type) {
+  return d.peak_flops[type] > 0 ? d.peak_flops[type] : d.peak_flops[Dtype::fp32];
+}
+
+double stream_rate(const DeviceModel& d) {
+  return d.memory_bytes_per_s * d.stream_efficiency;
+}
+
+// Tiles of C that libraries cut, from large to small.
+struct Tile {
+  double rows, columns;
+};
+constexpr std::array<Tile, 6> tiles{
+    {{256, 128}, {128, 256}, {128, 128}, {128, 64}, {64, 128}, {64, 64}}};
+
+// The speed of a multiprocessor with this tile relative to that with the largest: each element that
+// it fetches is used for fewer operations. As if a fetch took the time of 25 operations per row and
+// column of a tile, which makes the smallest tile a quarter slower.
+double speed_of(const Tile& tile) {
+  constexpr double fetch = 25;
+  const auto speed = [](const Tile& t) {
+    const double uses = t.rows * t.columns / (t.rows + t.columns);
+    return uses / (uses + fetch);
+  };
+  return speed(tile) / speed(tiles.front());
+}
+
+double bytes_of_product(const Product& p, double parts) {
+  const double c = as_double(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
+  const double m = as_double(p.m), n = as_double(p.n), k = as_double(p.k);
+  // Parts of the inner dimension meet in memory in fp32.
+  const double meeting = parts > 1 ? 8 * parts * m * n : 0;
+  return as_double(p.batch) *
+         (as_double(dtype_bytes(p.type)) * (m * k + k * n) + c * m * n + meeting);
+}
+
+// What FlashAttention-2 gained over the first one (Dao, FlashAttention-2, 2023: about twice).
+constexpr double first_of_second = 0.6;
+// Bytes per score that kernels between the products of unfused attention move, of 16-bit scores:
+// scaling, mask and softmax in one kernel (2 + 2), dropout with a mask of one byte (2 + 2 + 1);
+// backward the gradients of dropout (2 + 1 + 2) and of softmax (2 + 2 + 2).
+constexpr double forward_passes = 9, backward_passes = 11;
+
+double fused_attention_s(const DeviceModel& d, const Software& software, const AttentionWork& a) {
+  const double backward = d.attention_backward_efficiency > 0 ? d.attention_backward_efficiency
+                                                              : d.attention_efficiency;
+  const double products = a.backward ? 5 : 2;
+  // One exponential per score, in forward beside two products and in backward beside five.
+  const double depth = a.head_dim + d.softmax_depth * 2 / products;
+  double rate = matrix_peak(d, a.dtype) * (a.backward ? backward : d.attention_efficiency);
+  if (software.attention != AttentionKernel::fused) rate *= d.portable_attention;
+  if (software.attention == AttentionKernel::first_fused) rate *= first_of_second;
+  return rate > 0 ? 2 * products * a.scores * depth / rate : 0;
+}
+
+double unfused_attention_s(const DeviceModel& d, const AttentionWork& a) {
+  Product scores{.m = static_cast<std::int64_t>(a.sequence),
+                 .n = static_cast<std::int64_t>(a.sequence),
+                 .k = static_cast<std::int64_t>(a.head_dim),
+                 .batch = static_cast<std::int64_t>(a.heads),
+                 .type = a.dtype,
+                 .c_type = a.dtype};
+  Product values = scores;
+  std::swap(values.n, values.k);
+  // Backward has one product that makes scores, and three that read them.
+  const double products =
+      tiled_product_s(d, scores) + (a.backward ? 3 : 1) * tiled_product_s(d, values);
+  const double elems = a.heads * a.sequence * a.sequence;
+  const double bytes =
+      elems * (a.backward ? backward_passes : forward_passes) * as_double(dtype_bytes(a.dtype)) / 2;
+  return products + (stream_rate(d) > 0 ? bytes / stream_rate(d) : 0);
+}
+
+// The bytes of the single operations that PyTorch runs for one of our kernels, relative to ours,
+// counted for 16-bit values by what each operation reads and writes.
+double operations_over_fused(std::string_view kernel) {
+  struct Entry {
+    std::string_view begin;
+    double ratio;
+  };
+  static constexpr Entry entries[] = {
+      // A copy of the logits in fp32 (2 + 4), log-softmax (4 + 4), and backward (4 + 4, 4 + 2),
+      // instead of three passes.
+      {"cross_entropy", 28.0 / 6},
+      // To fp32 (2 + 4), square (4 + 4), mean (4), scale (4 + 4), from fp32 (4 + 2), weight (2 +
+      // 2).
+      {"rms_norm_forward", 36.0 / 4},
+      // As many operations again, each with a gradient that it reads as well.
+      {"rms_norm", 6},
+      // To fp32 (2 + 4), multiply pairs (4 + 4), from fp32 (4 + 2).
+      {"rotary", 20.0 / 4},
+      // The activation and the product with the other half are two operations.
+      {"swiglu", 10.0 / 6},
+      // Weight decay, both moments, root, quotient and step are operations of their own: 80 bytes.
+      {"adamw_update", 80.0 / 28}};
+  for (const Entry& e : entries)
+    if (kernel.starts_with(e.begin)) return e.ratio;
+  return 1;
+}
+
+}  // namespace
+
+double tiled_product_s(const DeviceModel& d, const Product& p) {
+  const double peak = matrix_peak(d, p.type) * d.product_efficiency / d.multiprocessors;
+  // Without a peak, what memory moves is all that is known.
+  if (peak <= 0) return stream_rate(d) > 0 ? bytes_of_product(p, 1) / stream_rate(d) : 0;
+  double least = std::numeric_limits<double>::infinity();
+  for (const Tile& tile : tiles)
+    for (const double parts : {1, 2, 4, 8}) {
+      const double depth = std::ceil(as_double(p.k) / parts);
+      if (parts > 1 && depth < 256) break;
+      const double count = std::ceil(as_double(p.m) / tile.rows) *
+                           std::ceil(as_double(p.n) / tile.columns) * as_double(p.batch) * parts;
+      const double waves = std::ceil(count / d.multiprocessors);
+      double s = waves * 2 * tile.rows * tile.columns * (depth + d.product_fill_depth) /
+                 (peak * speed_of(tile));
+      if (stream_rate(d) > 0) s = std::max(s, bytes_of_product(p, parts) / stream_rate(d));
+      least = std::min(least, s);
+    }
+  return least;
+}
+
+double software_product_s(const Machine& machine, const Product& p) {
+  const DeviceModel& d = machine.device;
+  const double half = tiled_product_s(d, p);
+  const double peak = matrix_peak(d, p.type);
+  if (!machine.software.fp8_products || p.in_head || p.part != ProductPart::linear ||
+      d.fp8_flops <= peak || stream_rate(d) <= 0)
+    return half;
+  // A conversion reads 16 bits and writes two copies of 8: as it is, and turned for backward.
+  const double converted = 4 * (as_double(p.m) * as_double(p.k) + as_double(p.k) * as_double(p.n));
+  return std::min(half, half * peak / d.fp8_flops + converted / stream_rate(d));
+}
+
+double attention_s(const Machine& machine, const AttentionWork& a) {
+  if (machine.software.attention == AttentionKernel::unfused)
+    return unfused_attention_s(machine.device, a);
+  return fused_attention_s(machine.device, machine.software, a);
+}
+
+double attention_launches(const Software& software, const AttentionWork& a) {
+  if (a.heads == 0) return 0;
+  if (software.attention != AttentionKernel::unfused) return 1;
+  return a.backward ? 6 : 4;
+}
+
+double traffic_of(const Software& software, const Stream& s) {
+  if (!software.eager) return 1;
+  const bool native =
+      software.native_norms && (s.kernel.starts_with("rms_norm") || s.kernel.starts_with("adamw"));
+  return software.eager_traffic * (native ? 1 : operations_over_fused(s.kernel));
+}
+
+}  // namespace shardmark
