@@ -107,9 +107,51 @@ std::span<const BufferUse> normed_embedding(Role role, Kernel kernel) {
   return forward ? norm : norm_back;
 }
 
+std::span<const BufferUse> divided_forward(Role role) {
+  static constexpr std::array attention{u(saved), w(workspace), w(partial)};
+  static constexpr std::array last_product{r(saved), w(workspace), w(partial)};
+  static constexpr std::array head{u(saved), w(workspace)};
+  switch (role) {
+    case Role::attn_proj: return attention;
+    case Role::mlp_proj: return last_product;
+    case Role::head: return head;
+    default: return forward_buffers(role);
+  }
+}
+std::span<const BufferUse> divided_forward_end(Role role) {
+  static constexpr std::array attention{r(x_in), u(saved), r(partial)};
+  static constexpr std::array last_product{r(saved), w(x_out), r(partial)};
+  static constexpr std::array head{r(tokens), u(saved), w(loss)};
+  return role == Role::attn_proj  ? std::span<const BufferUse>(attention)
+         : role == Role::mlp_proj ? std::span<const BufferUse>(last_product)
+                                  : head;
+}
+std::span<const BufferUse> divided_backward(Role role) {
+  static constexpr std::array product{r(saved), u(workspace), w(partial)};
+  static constexpr std::array head{r(saved), w(workspace), w(partial)};
+  if (role == Role::head) return head;
+  return cut_of(role) == Cut::columns ? std::span<const BufferUse>(product)
+                                      : backward_buffers(role);
+}
+std::span<const BufferUse> divided_backward_end() {
+  static constexpr std::array sum{u(workspace), r(partial)};
+  return sum;
+}
+
+std::span<const BufferUse> divided_buffers(Role role, Kernel kernel) {
+  switch (kernel) {
+    case Kernel::forward: return divided_forward(role);
+    case Kernel::forward_end: return divided_forward_end(role);
+    case Kernel::backward: return divided_backward(role);
+    default: return divided_backward_end();
+  }
+}
+
 }  // namespace
 
-std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel) {
+std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel,
+                                      bool divided) {
+  if (divided) return divided_buffers(role, kernel);
   if (decoder.ends.embedding_norm &&
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);

@@ -9,6 +9,8 @@
 //   load_batch   tokens w                  a micro-batch, [micro][sequence + 1]
 //   forward      each parameter r …, then buffers_of(decoder, role, forward)
 //   backward     each parameter r …, each gradient w|u …, then buffers_of(decoder, role, backward)
+//   forward_end, backward_end  buffers_of(decoder, role, that kernel): what remains of a divided
+//                module's pass once the ranks have added up, or gathered, what the pass left
 //   accumulate   into u, from r            into += from, in the type of `into`
 //   convert      into w, from r            from / divisor (*), then in the type of `into`
 //   scale        buffer u                  buffer /= Event::divisor
@@ -54,7 +56,8 @@
 namespace shardmark {
 
 /// What a module of a transformer works on besides its parameters and gradients.
-enum class ModuleBuffer : std::uint8_t { tokens, x_in, x_out, dx, saved, loss, workspace };
+/// `partial` is what the ranks that divide a module add up.
+enum class ModuleBuffer : std::uint8_t { tokens, x_in, x_out, dx, saved, loss, workspace, partial };
 
 /// One operand of a module's call, and whether the call reads or writes it.
 struct BufferUse {
@@ -64,8 +67,10 @@ struct BufferUse {
 
 /// The buffers of one call of a decoder's module, in operand order; a list module has none. From
 /// the second micro-batch on the loss is updated and not written. The blocks of GPT-2 and Llama
-/// name what each module needs; in other blocks each module may use all buffers of the block.
-std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel);
+/// name what each module needs; in other blocks each module may use all buffers of the block. If
+/// the layers are `divided` among ranks, a pass through a divided module has two calls.
+std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel,
+                                      bool divided = false);
 
 namespace operand {
 /// The operands of an update: its moments are followed by the clip and, if the master is rounded,

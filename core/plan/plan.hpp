@@ -21,6 +21,7 @@
 
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/deck/types.hpp>
+#include <core/plan/mesh/mesh.hpp>
 #include <core/plan/model/model_shape.hpp>
 #include <core/plan/partition/unit_partition.hpp>
 #include <core/plan/segment_runs.hpp>
@@ -95,9 +96,10 @@ enum class Gradients : std::uint8_t { none, accumulated, reduced };
 template<>
 inline constexpr std::size_t enum_size<Gradients> = 3;
 
-/// The most groups that a program has: the world, two more if states are sharded on two levels, and
-/// one more if forward leaves parameters in larger parts than the optimizer's.
-inline constexpr int max_groups = 4;
+/// The most groups that a program has: the world, the partition's and that of tensors, two more if
+/// states are sharded on two levels, and one more if forward leaves parameters in larger parts than
+/// the optimizer's.
+inline constexpr int max_groups = 6;
 /// Work within one queue runs in order. Each lane is a queue, except that the lane `comm` has one
 /// queue per group, since each group has its own communicator.
 inline constexpr int queue_count = lane_count - 1 + max_groups;
@@ -160,6 +162,9 @@ enum class Extent : std::uint8_t {
 /// one world have the same collectives in the same order.
 struct Program {
   int world = 1, rank = 0, stage = 0;
+  Mesh mesh;
+  // In `groups`: the ranks that share the partition, and those that divide layers (-1: none do).
+  int partition_group = 0, tensor_group = -1;
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state
   Schedule schedule = Schedule::deepspeed;
   Reductions reductions = Reductions::native;
@@ -197,6 +202,9 @@ struct Program {
   std::vector<std::int32_t> edges;  // event indices within the same segment
   std::vector<std::int64_t> part_counts;
 
+  /// The ranks that share one partition of the states, and this rank's place among them.
+  int partition_ranks() const { return mesh.partition_ranks(); }
+  int partition_rank() const { return mesh.partition_rank(); }
   /// The number of ranks in a group.
   int size_of(int group) const {
     return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());

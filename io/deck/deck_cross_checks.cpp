@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/deck/quantized.hpp>
 #include <io/deck/deck_sections.hpp>
 
@@ -134,6 +135,34 @@ void check_shard_size(const Deck& deck, Origin& origin) {
         fmt::format("{}: stage 0 partitions no states, so every rank holds all of them", size));
 }
 
+// What cannot be divided, and what is not modelled beside divided layers.
+void check_axes(const Deck& deck, const Origin& origin) {
+  const std::int64_t ranks = deck.zero.parallel.tensor;
+  if (ranks <= 1) return;
+  const auto refuse = [&](const std::string& what) {
+    origin.not_modelled("deepspeed.tensor_parallel.autotp_size", ranks,
+                        what + ": remove the key, or set it to 1");
+  };
+  if (!traits(deck.run.schedule).follows_deepspeed)
+    refuse("it is modelled under run.schedule \"deepspeed\"");
+  if (const std::string what = undividable(deck.model, ranks); !what.empty())
+    refuse("AutoTP cannot divide the model evenly, or it is not modelled, with " + what);
+  if (deck.run.compute != Compute::train) refuse("run.compute \"none\"");
+  if (is_muon(deck.zero.optimizer.type)) refuse("the optimizer Muon");
+  if (deck.model.fit) refuse("model.fit");
+  if (deck.run.activation_checkpointing && deck.run.reentrant)
+    refuse("re-entrant activation checkpointing");
+  if (deck.checkpoint.writes() || deck.checkpoint.resume != "none") refuse("checkpoints");
+  const ZeroSpec& z = deck.zero;
+  if (uses_bf16_optimizer(z.stage, z.precision.model, z.precision.grad_accum,
+                          z.offload_optimizer.enabled))
+    refuse("bf16 parameters and data_types.grad_accum_dtype fp32 at stage 1");
+  if (z.precision.autocast.dtype) refuse("torch_autocast");
+  // DeepSpeed makes these groups of neighbours in the world, which are no ranks of one partition.
+  if (z.stage == 3 && z.knobs.hpz_partition_size > 1) refuse("zero_hpz_partition_size");
+  if (z.knobs.quantized_weights || z.knobs.quantized_gradients) refuse("quantized communication");
+}
+
 }  // namespace
 
 void check_together(const Deck& deck, Origin& origin) {
@@ -141,6 +170,7 @@ void check_together(const Deck& deck, Origin& origin) {
   check_autocast(deck, origin);
   check_leaf_classes(deck, origin);
   check_shard_size(deck, origin);
+  check_axes(deck, origin);
   const bool uses_data = trains(deck);
   if (deck.data.source != DataSource::none && !uses_data)
     origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");

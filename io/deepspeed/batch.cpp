@@ -50,9 +50,7 @@ void need_positive(const std::string& place, const char* key, std::int64_t value
                   place, train_key, train, by));
 }
 
-}  // namespace
-
-Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place) {
+Batch inferred(const ZeroSpec& zero, int world, const std::string& place) {
   if (world < 1) throw DeckError(fmt::format("{}: ranks = {}: must be at least 1", place, world));
   const auto& train = zero.train_batch_size;
   const auto& micro = zero.micro_batch_size;
@@ -82,6 +80,16 @@ Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place) {
   }
   if (product(batch.micro, batch.accumulation, world, place) != batch.global)
     refuse_train(zero, batch, world, place);
+  return batch;
+}
+
+}  // namespace
+
+// DeepSpeed reads the config before it makes groups of ranks, so its train_batch_size counts each
+// rank of a tensor group, although these ranks have the same data.
+Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place) {
+  Batch batch = inferred(zero, world, place);
+  batch.global /= zero.parallel.tensor;
   return batch;
 }
 

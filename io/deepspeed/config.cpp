@@ -101,6 +101,7 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,
                    "DeepSpeed needs a batch size: give train_batch_size or "
                    "train_micro_batch_size_per_gpu (--set "
                    "deepspeed.train_micro_batch_size_per_gpu=1)");
+  spec.parallel = parallel_spec(c);
   spec.optimizer = optimizer_spec(c, origin);
   spec.scheduler = scheduler_spec(c, spec.optimizer, origin);
   spec.precision = precision_spec(c, origin);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sections of which ShardMark models nothing: what DeepSpeed refuses in them is refused, what acts
 // is refused by name, and everything else becomes a finding.
+#include <algorithm>
+#include <cstdlib>
+
 #include <fmt/core.h>
 
 #include <io/deepspeed/sections.hpp>
@@ -28,12 +31,32 @@ bool counts_as_absent(const Json& value) {
          (value.is_structured() && value.empty());
 }
 
+// A number, which DeepSpeed also takes from a string.
+std::int64_t number_of(const Json& value) {
+  if (value.is_string()) return std::atoll(value.get<std::string>().c_str());
+  return as_integer(value).value_or(1);
+}
+
+// What AutoTP divides is modelled as it does by itself. These keys would make it divide, or send,
+// something else.
 void check_tensor_parallel(const DsValues& c, const Origin& origin) {
-  const Json size = c.at("autotp_size");
-  if (size > 1)
-    origin.not_modelled(c.key("autotp_size"), size,
-                        "tensor parallelism divides every layer over ranks: remove the key, or set "
-                        "it to 1");
+  if (number_of(c.at("autotp_size")) <= 1) return;
+  for (const char* name : {"tp_overlap_comm", "vocab_parallel_lm_head", "vocab_parallel_ce_backend",
+                           "partition_config", "preset_model", "injection_policy_tuple"})
+    if (const Json value = c.at(name); !counts_as_absent(value) && value != "torch")
+      origin.not_modelled(c.key(name), value, "remove the key");
+}
+
+// The group of a section `tp`, if the config has one.
+void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& origin) {
+  const std::int64_t size = number_of(c.at("autotp_size")), own = number_of(group.at("tp_size"));
+  if (size <= 1) return;
+  if (own != 1 && own != size)
+    origin.refuse(
+        group.key("tp_size"), group.at("tp_size"),
+        fmt::format("does not match tensor_parallel.autotp_size ({}): remove the key", size));
+  if (const Json grain = group.at("tp_grain_size"); number_of(grain) != 1)
+    origin.not_modelled(group.key("tp_grain_size"), grain, "remove the key");
 }
 
 // AutoEP refuses the key for every value, whether it is enabled or not.
@@ -59,11 +82,21 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
     if (from == nullptr || !from->given(name) || counts_as_absent(from->at(name))) continue;
     parts.emplace(part.path, DsValues(origin, from->key(name), from->at(name), part));
   }
-  if (const auto it = parts.find("tensor_parallel"); it != parts.end())
+  if (const auto it = parts.find("tensor_parallel"); it != parts.end()) {
     check_tensor_parallel(it->second, origin);
+    if (const auto group = parts.find("tensor_parallel.tensor_parallel"); group != parts.end())
+      check_tensor_group(it->second, group->second, origin);
+  }
   if (const auto it = parts.find("expert_parallel"); it != parts.end())
     check_expert_parallel(it->second, origin);
   return parts;
+}
+
+ParallelSpec parallel_spec(const DsConfig& c) {
+  ParallelSpec spec;
+  if (const auto it = c.parts.find("tensor_parallel"); it != c.parts.end())
+    spec.tensor = std::max<std::int64_t>(number_of(it->second.at("autotp_size")), 1);
+  return spec;
 }
 
 void mute_parts(DsConfig& c) {

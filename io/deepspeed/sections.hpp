@@ -54,6 +54,8 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
                                                 const DsValues& zero);
 /// Mutes the keys of a section that is switched off.
 void mute_parts(DsConfig& config);
+/// The axes that the config asks for.
+ParallelSpec parallel_spec(const DsConfig& config);
 /// Throws DeckError for what acts in one of these sections, since nothing of them is modelled.
 void judge_parts(const DsConfig& config, Origin& origin, Schedule schedule);
 

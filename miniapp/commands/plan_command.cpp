@@ -156,7 +156,7 @@ ExitStatus plan_command(const PlanArguments& a) {
   } else
     print_out(note_lines(deck) + text + summary(program, budgets) + usual_sequence_line(shorter) +
               nodes_line(program, deck, a.ranks_per_node) + fit_line(fit) + work_lines(program) +
-              print_estimates(program.model, program.world, a.ranks_per_node));
+              print_estimates(program.model, program.partition_ranks(), a.ranks_per_node));
   return ExitStatus::valid;
 }
 

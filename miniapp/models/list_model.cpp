@@ -176,9 +176,9 @@ void ListModel::backward(const Event& event, const Program& program, std::span<c
     const bool differed = seen == seen_in_forward_.end() || seen->second != hash_of(param);
     const Maker maker{program.model.params[id].first_elem,
                       values.step,
-                      program.rank + (differed ? 1 : 0),
+                      program.partition_rank() + (differed ? 1 : 0),
                       values.micro_batch,
-                      static_cast<float>(program.world * loss_scale(program, values)),
+                      static_cast<float>(program.partition_ranks() * loss_scale(program, values)),
                       grad.accumulate};
     with_storage(param.dtype, [&](auto type) {
       using T = decltype(type);

@@ -28,7 +28,8 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
   b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
                  static_cast<float>(program.batch.accumulation);
   std::size_t i = 0;
-  for (const BufferUse& use : buffers_of(decoder, role, event.kernel)) {
+  for (const BufferUse& use :
+       buffers_of(decoder, role, event.kernel, program.model.spec.part.cuts())) {
     const Bound& bound = ops[i++];
     switch (use.buffer) {
       case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
@@ -40,6 +41,7 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
         b.loss = bound.as<double>();
         b.first_loss = !bound.accumulate;
         break;
+      case ModuleBuffer::partial: b.partial = bound.data; break;
       case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
     }
   }
@@ -53,7 +55,8 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
     : deck_(deck),
       context_(context),
       tokens_(std::move(tokens)),
-      dims_(transformer_dims(deck.model, program.batch.micro, program.precision.computes_in())),
+      dims_(transformer_dims(program.model.spec, program.batch.micro,
+                             program.precision.computes_in())),
       expert_rows_(static_cast<std::size_t>(dims_.layers * dims_.decoder->moe.experts)) {}
 
 void TransformerModel::run(const Program& program, const Event& event,
@@ -67,6 +70,8 @@ void TransformerModel::run(const Program& program, const Event& event,
     case Kernel::load_batch: return load_batch(program, operands[0], values);
     case Kernel::forward: return forward(program, event, operands, values);
     case Kernel::backward: return backward(program, event, operands, values);
+    case Kernel::forward_end:
+    case Kernel::backward_end: return end_pass(program, event, operands, values);
     case Kernel::orthogonalize:
       return orthogonalize(context_, program, event, deck_.zero.optimizer, operands);
     default: break;
@@ -79,16 +84,16 @@ void TransformerModel::init(const Program& program, const Event& event, const Bo
   const int id = program.param_ids[event.params.first];
   const Param& p = program.model.params[id];
   init_param(context_, {param.dtype, param.data}, param.elems, event.first, id, p.init, p.std,
-             deck_.run.seed);
+             deck_.run.seed, p.slice);
 }
 
 void TransformerModel::load_batch(const Program& program, const Bound& tokens,
                                   const StepValues& values) const {
   const auto fill = [&](std::int32_t* into) {
-    tokens_->fill(
-        values.step,
-        first_sample(values.micro_batch, program.world, program.rank, program.batch.micro),
-        program.batch.micro, into);
+    tokens_->fill(values.step,
+                  first_sample(values.micro_batch, program.partition_ranks(),
+                               program.partition_rank(), program.batch.micro),
+                  program.batch.micro, into);
   };
   if (device_is_host) return fill(tokens.as<std::int32_t>());
   std::vector<std::int32_t> batch(static_cast<std::size_t>(tokens.elems));
@@ -123,6 +128,14 @@ void TransformerModel::backward(const Program& program, const Event& event,
   }
   transformer_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
                        buffers(program, *dims_.decoder, event, ops.subspan(2 * count), values));
+}
+
+void TransformerModel::end_pass(const Program& program, const Event& event,
+                                std::span<const Bound> ops, const StepValues& values) const {
+  const Role role = program.model.modules[event.module].role;
+  const TransformerBuffers b = buffers(program, *dims_.decoder, event, ops, values);
+  event.kernel == Kernel::forward_end ? transformer_forward_end(context_, dims_, role, b)
+                                      : transformer_backward_end(context_, dims_, role, b);
 }
 
 void TransformerModel::update(const Program& program, const Event& event,

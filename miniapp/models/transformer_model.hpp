@@ -31,6 +31,8 @@ class TransformerModel : public Model {
                const StepValues& values);
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,
                 const StepValues& values) const;
+  void end_pass(const Program& program, const Event& event, std::span<const Bound> operands,
+                const StepValues& values) const;
   void update(const Program& program, const Event& event, std::span<const Bound> operands,
               const StepValues& values) const;
 

@@ -32,6 +32,7 @@ Deck with_model(const Deck& run, int stage, std::vector<ListModule> modules, Kno
   d.model.family = Family::list;
   d.model.modules = std::move(modules);
   d.zero.stage = stage;
+  d.zero.parallel = run.zero.parallel;
   d.zero.precision = run.zero.precision;
   d.zero.precision.loss_scale = {};
   if (stage < 2) d.zero.precision.compute.reset();  // PyTorch's DDP is modelled in fp32
@@ -105,7 +106,7 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor,
                  have.size() * sizeof(float));
     for (std::int64_t i = 0; i < piece.elems; ++i) {
       const double want =
-          ListModel::expected_param(piece.first_elem + i, p.world, p.batch.accumulation,
+          ListModel::expected_param(piece.first_elem + i, p.partition_ranks(), p.batch.accumulation,
                                     checked_steps, p.precision.computes_in(), gain);
       if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
         return fmt::format("rank {}: element {} of {} is {}, but must be exactly {}", p.rank, i,
@@ -122,7 +123,8 @@ struct StageOutcome {
 
 StageOutcome run_stage(const Deck& deck, const Profile& profile, Context& context,
                        const Lanes& lanes, Peers& peers, Fault fault) {
-  const Batch batch = batch_for(peers.size());
+  const int data_ranks = Mesh(peers.size(), peers.rank(), deck.zero.parallel).partition_ranks();
+  const Batch batch = batch_for(data_ranks);
   const Program program = build_program(deck, batch, peers.size(), peers.rank(), profile);
   require_legal(check(program));
   Session session(deck, program, lanes, context, SessionOptions{.fault = fault});
@@ -130,8 +132,7 @@ StageOutcome run_stage(const Deck& deck, const Profile& profile, Context& contex
   session.steps().init();
   for (std::int64_t s = 0; s < checked_steps; ++s) session.steps().step(s);
   // At stage 3, gradients are always divided.
-  const std::int64_t gain =
-      deck.zero.knobs.sums_gradients && deck.zero.stage < 3 ? peers.size() : 1;
+  const std::int64_t gain = deck.zero.knobs.sums_gradients && deck.zero.stage < 3 ? data_ranks : 1;
   StageOutcome o;
   std::string wrong = compare_with_closed_form(program, session.executor(), gain);
   if (const SlotUse use = session.executor().end_watch(); wrong.empty() && !use.wrong.empty())

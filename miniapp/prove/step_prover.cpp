@@ -84,8 +84,14 @@ std::string StepProver::data_difference() const {
   const auto all = peers_.gather(data_read_);  // by rank, then by step
   for (std::size_t i = 0; i < data_read_.size(); ++i)
     for (std::size_t r = 0; r < ranks; ++r) {
-      const std::size_t next = (r + 1) % ranks;
+      const auto sharing = static_cast<std::size_t>(sharing_);
+      const std::size_t next = (r + sharing) % ranks, first = r - r % sharing;
       const Read& read = all[r * data_read_.size() + i];
+      if (read.data.own != all[first * data_read_.size() + i].data.own)
+        return fmt::format(
+            "in step {}, rank {} trained on other data than rank {}, with which it "
+            "divides layers",
+            read.step, r, first);
       if (read.data.next != all[next * data_read_.size() + i].data.own)
         return fmt::format(
             "in step {}, rank {} trained on other data than rank {} reads at the same place",

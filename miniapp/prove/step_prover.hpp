@@ -22,9 +22,9 @@ namespace shardmark {
 class StepProver {
  public:
   /// All must outlive it. Where nothing is communicated (one rank), `proof` may be null, and
-  /// nothing is proved.
-  StepProver(Proof* proof, DataWitness& data, Peers& peers)
-      : proof_(proof), data_(data), peers_(peers) {}
+  /// nothing is proved. `sharing` neighbours read the same data, since they divide layers.
+  StepProver(Proof* proof, DataWitness& data, Peers& peers, int sharing = 1)
+      : proof_(proof), data_(data), peers_(peers), sharing_(sharing) {}
 
   /// Collective. The collectives from here to `end` are those of `step` and are proved.
   void begin(std::int64_t step);
@@ -42,7 +42,7 @@ class StepProver {
   /// Collective. The first failure in the lowest step, with its rank; empty if there is none.
   std::string first_failure() const;
   /// Collective. The first step in which a rank read other data than the rank before it reads at
-  /// the same place; empty if there is none.
+  /// the same place, or than the ranks with which it divides layers; empty if there is none.
   std::string data_difference() const;
 
  private:
@@ -54,6 +54,7 @@ class StepProver {
   Proof* proof_;
   DataWitness& data_;
   Peers& peers_;
+  const int sharing_;
   std::int64_t begin_ns_ = 0;  // of the step that is being proved
   std::int64_t spent_before_ns_ = 0;
   std::int64_t step_ = 0;        // the same

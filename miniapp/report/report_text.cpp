@@ -204,9 +204,9 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
                  p.stage, plural(p.world, "rank"), to_string(p.reductions));
   for (const Group& g : p.groups)
     if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
-  fmt::format_to(out,
-                 "  batch      {} samples per step: {} per micro-batch x {} accumulation x {}\n",
-                 p.batch.global, p.batch.micro, p.batch.accumulation, plural(p.world, "rank"));
+  fmt::format_to(
+      out, "  batch      {} samples per step: {} per micro-batch x {} accumulation x {}\n",
+      p.batch.global, p.batch.micro, p.batch.accumulation, plural(p.partition_ranks(), "rank"));
   fmt::format_to(out, "  memory     {} per rank, predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
   if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", printable(checkpoint));

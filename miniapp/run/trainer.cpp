@@ -59,7 +59,8 @@ Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoin
       checkpoints_(checkpoints),
       peers_(world.peers),
       prints_(prints),
-      prover_(session.proof(), session.data_witness(), world.peers),
+      prover_(session.proof(), session.data_witness(), world.peers,
+              run.program.mesh.tensor_ranks()),
       replay_(run, session, world),
       stop_(world.peers) {
   record_.rss_start = session.memory_at_start().resident_bytes;

@@ -227,7 +227,8 @@ struct ShapeLogits {
 HeadPieces::HeadPieces(const TransformerDims& dims)
     : rows(dims.rows()),
       vocab(dims.vocab),
-      columns(head_piece_columns(dims.dtype, kernel::on_host)) {}
+      columns(dims.part.cuts() ? dims.vocab / dims.part.ranks
+                               : head_piece_columns(dims.dtype, kernel::on_host)) {}
 
 void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const LogitShape& shape) {
   const float cap = shape.cap, inner = cap > 0 ? shape.factor / cap : shape.factor;

@@ -14,6 +14,7 @@ namespace shardmark {
 /// another, each stored [rows][its columns]. The products of the head work piece by piece, so that
 /// communication progresses in between, and so that each product has dense operands: libraries have
 /// no fast implementation for rows that are a whole vocabulary apart (50 257 elements of 2 bytes).
+/// If ranks divide the head, each makes one piece.
 struct HeadPieces {
   std::int64_t rows, vocab, columns;
 

@@ -100,6 +100,24 @@ class BlockCall : public ModuleCall {
     }
   }
 
+  // What ranks have added up in `partial` goes where the undivided module's output would have gone.
+  void forward_end(Role role) const {
+    const bool attention = role == Role::attn_proj;
+    const Stored sum = attention ? saved(s_.x_mid) : x_out();
+    convert(ctx, rows * h, sum, partial());
+    residual(ctx, rows * h, attention ? x_in() : saved(s_.x_mid), sum, factor());
+  }
+  void backward_end(Role role) const {
+    const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
+    const Scratch scratch(*this, "block", w.gemm);
+    const bool mlp = role == Role::gate || role == Role::up;
+    const Stored sum = norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
+    if (role == Role::v || role == Role::up)  // the first product of each norm's output
+      convert(ctx, rows * h, sum, partial());
+    else
+      accumulate(ctx, rows * h, sum, partial());
+  }
+
  private:
   Norm norm(NormSaved at) const { return norm_of(*this, rows, h, at); }
   Norm head_norm(NormSaved at, std::int64_t heads, std::int64_t channels) const {
@@ -158,6 +176,7 @@ class BlockCall : public ModuleCall {
              Stored sum, std::int64_t alone) const {
     if (decoder.norms_after())
       return linear(scratch).forward(in, h, act, t.weight, t.bias, saved(alone));
+    if (divided()) return linear(scratch).forward(in, h, act, t.weight, nullptr, partial());
     linear(scratch).forward(in, h, act, t.weight, nullptr, sum);
     if (t.bias.data != nullptr)
       bias_residual(ctx, rows, h, x, t.bias, sum, factor());
@@ -237,7 +256,10 @@ class BlockCall : public ModuleCall {
   void product_backward(Tensors t, Gradients g, const Scratch& scratch, std::int64_t dy,
                         std::int64_t out, ConstStored x, Stored dnorm, bool first) const {
     const Linear product = linear(scratch);
-    product.backward_input(h, out, scratch[dy], t.weight, dnorm, !first);
+    if (divided())
+      product.backward_input(h, out, scratch[dy], t.weight, partial());
+    else
+      product.backward_input(h, out, scratch[dy], t.weight, dnorm, !first);
     product.backward_weight(h, out, scratch[dy], x, g.weight, g.accumulate);
     if (t.bias.data != nullptr) bias_backward(ctx, rows, out, scratch[dy], g.bias, g.accumulate);
   }
@@ -321,6 +343,13 @@ void decoder_forward(const ModuleCall& c, Role role, Tensors t) {
       return norm_forward(final_norm(c), t, c.x_in(), c.saved(head_saved(c.dims).norm));
     default: return BlockCall(c).forward(role, t);
   }
+}
+
+void decoder_forward_end(const ModuleCall& c, Role role) {
+  BlockCall(c).forward_end(role);
+}
+void decoder_backward_end(const ModuleCall& c, Role role) {
+  BlockCall(c).backward_end(role);
 }
 
 void decoder_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {

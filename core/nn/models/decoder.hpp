@@ -12,4 +12,8 @@ namespace shardmark {
 void decoder_forward(const ModuleCall& call, Role role, Tensors params);
 void decoder_backward(const ModuleCall& call, Role role, Tensors params, Gradients grads);
 
+/// The rest of the pass of a divided module, as transformer_forward_end describes.
+void decoder_forward_end(const ModuleCall& call, Role role);
+void decoder_backward_end(const ModuleCall& call, Role role);
+
 }  // namespace shardmark

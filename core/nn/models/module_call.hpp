@@ -17,6 +17,8 @@ struct ModuleCall {
   Stored x_in() const { return {dims.dtype, b.x_in}; }
   Stored x_out() const { return {dims.dtype, b.x_out}; }
   Stored dx() const { return {dims.dtype, b.dx}; }
+  Stored partial() const { return {dims.dtype, b.partial}; }
+  bool divided() const { return dims.part.cuts(); }
   Stored saved(std::int64_t offset) const { return {dims.dtype, saved_at(offset)}; }
   float* saved_fp32(std::int64_t offset) const {
     return reinterpret_cast<float*>(saved_at(offset));

@@ -9,10 +9,13 @@
 namespace shardmark {
 namespace {
 
-// Calls `f(v, columns, logits)` for the piece of the vocabulary that begins at token v.
+// Calls `f(v, columns, logits)` for the piece of the vocabulary whose weights begin at token v: of
+// a divided head for this rank's piece, which is the only one that it has weights of.
 template<class F>
 void for_each_piece(const TransformerDims& dims, Stored logits, const F& f) {
   const HeadPieces pieces(dims);
+  if (dims.part.cuts())
+    return f(0, pieces.columns, logits.at(pieces.row(dims.part.rank * pieces.columns, 0)));
   for (std::int64_t v = 0; v < dims.vocab; v += pieces.columns)
     f(v, pieces.columns_of(v), logits.at(pieces.row(v, 0)));
 }
@@ -22,21 +25,32 @@ LogitShape shape_of(const ModuleCall& c) {
           static_cast<float>(c.decoder.ends.logits_softcap)};
 }
 
-void head_forward(const ModuleCall& c, Tensors t) {
+// The loss of a micro-batch, and the gradient of its logits, once all logits are there.
+void loss_of_logits(const ModuleCall& c) {
   const HeadSaved s = head_saved(c.dims);
-  const Scratch scratch(c, "head", head_forward_workspace(c.dims, 0).gemm);
-  const Linear linear = scratch.linear();
   const LogitShape shape = shape_of(c);
-  for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored to) {
-    const ConstStored bias = t.bias.data == nullptr ? t.bias : t.bias.at(v);
-    linear.forward(c.h, count, c.saved(s.norm), t.weight.at(v * c.h), bias, to);
-  });
   if (!shape.none()) shape_logits(c.ctx, c.rows * c.dims.vocab, c.saved(s.dlogits), shape);
   cross_entropy(c.ctx, c.dims, c.b.tokens, c.saved(s.dlogits), c.saved_fp32(s.row_loss),
                 c.b.grad_scale / static_cast<float>(c.rows), shape);
   mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), c.b.loss, c.b.first_loss);
 }
 
+void head_forward(const ModuleCall& c, Tensors t) {
+  const HeadSaved s = head_saved(c.dims);
+  const Scratch scratch(c, "head", head_forward_workspace(c.dims, 0).gemm);
+  const Linear linear = scratch.linear();
+  for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored to) {
+    const ConstStored bias = t.bias.data == nullptr ? t.bias : t.bias.at(v);
+    linear.forward(c.h, count, c.saved(s.norm), t.weight.at(v * c.h), bias, to);
+  });
+  if (!c.divided()) loss_of_logits(c);
+}
+
+void head_backward_end(const ModuleCall& c) {
+  const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
+  const Scratch scratch(c, "head", w.gemm);
+  convert(c.ctx, c.rows * c.h, {Dtype::fp32, scratch.fp32(w.dnorm)}, c.partial());
+}
 void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const HeadSaved s = head_saved(c.dims);
   const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
@@ -44,7 +58,10 @@ void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
     linear.backward_weight(c.h, count, d, c.saved(s.norm), g.weight.at(v * c.h), g.accumulate);
-    linear.backward_input(c.h, count, d, t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
+    if (c.divided())
+      linear.backward_input(c.h, count, d, t.weight.at(v * c.h), c.partial());
+    else
+      linear.backward_input(c.h, count, d, t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
     if (t.bias.data != nullptr) bias_backward(c.ctx, c.rows, count, d, g.bias.at(v), g.accumulate);
   });
 }
@@ -93,6 +110,18 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
     case Role::head: return head_backward(c, t, g);
     default: return decoder_backward(c, role, t, g);
   }
+}
+
+void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
+                             const TransformerBuffers& buffers) {
+  const ModuleCall c(ctx, dims, buffers);
+  role == Role::head ? loss_of_logits(c) : decoder_forward_end(c, role);
+}
+
+void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
+                              const TransformerBuffers& buffers) {
+  const ModuleCall c(ctx, dims, buffers);
+  role == Role::head ? head_backward_end(c) : decoder_backward_end(c, role);
 }
 
 }  // namespace shardmark

@@ -2,8 +2,8 @@
 // Forward and backward of a transformer, one call per module, in the order in which schedules call
 // them. A module's parameters need to be present only while the module runs. The caller provides
 // all memory, sized and laid out by core/plan/model/transformer_sizes.hpp; nothing is allocated,
-// and no call communicates. A gradient that is not accumulated is written completely and need not
-// be initialised.
+// and no call communicates: a pass through a module that ranks divide has two calls. A gradient
+// that is not accumulated is written completely and need not be initialised.
 //
 // The table in core/plan/kernels.hpp says what a module reads and writes besides its parameters.
 // The modules of a unit run one after another and pass values on in `saved` and in the workspace.
@@ -24,6 +24,7 @@ struct TransformerBuffers {
   const std::int32_t* tokens = nullptr;    // [micro_batch][sequence + 1]
   void *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
   void* dx = nullptr;                      // [R][h], its gradient
+  void* partial = nullptr;                 // [R][h], what the ranks that divide a module add up
   void* saved = nullptr;           // what forward saves, as the unit's layout says, saved_elems
   double* loss = nullptr;          // (+)= the micro-batch's mean cross-entropy
   bool first_loss = true;          // overwrite the loss
@@ -45,5 +46,12 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers);
+
+/// The same for what remains of a divided module's pass once its ranks have added up the buffer
+/// `partial`, or gathered the logits. dims.part says which part of each divided module this is.
+void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
+                             const TransformerBuffers& buffers);
+void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
+                              const TransformerBuffers& buffers);
 
 }  // namespace shardmark

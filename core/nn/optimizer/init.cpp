@@ -12,7 +12,8 @@ namespace {
 
 template<class T>
 void init_typed(const Context& ctx, T* dst, std::int64_t elems, std::int64_t first_in_tensor,
-                std::int64_t tensor, Init init, double std_dev, std::uint64_t seed) {
+                std::int64_t tensor, Init init, double std_dev, std::uint64_t seed,
+                TensorSlice slice) {
   if (init != Init::uniform) {
     const float value = init == Init::ones ? 1.0f : 0.0f;
     kernel::for_each_elem(
@@ -24,10 +25,13 @@ void init_typed(const Context& ctx, T* dst, std::int64_t elems, std::int64_t fir
   constexpr double unit = 1.0 / 9007199254740992.0;  // 2^-53
   // mix(seed, tensor, i) = splitmix64(start + i)
   const std::uint64_t start = splitmix64(seed << 32 | static_cast<std::uint64_t>(tensor)) +
-                              static_cast<std::uint64_t>(first_in_tensor);
+                              static_cast<std::uint64_t>(slice.first);
+  if (!slice.cuts()) slice.width = slice.pitch = first_in_tensor + elems;
   kernel::for_each_elem(
       ctx, "shardmark::init_param", elems, KOKKOS_LAMBDA(std::int64_t i) {
-        const std::uint64_t bits = splitmix64(start + static_cast<std::uint64_t>(i));
+        const std::int64_t at = first_in_tensor + i;
+        const std::int64_t whole = at / slice.width * slice.pitch + at % slice.width;
+        const std::uint64_t bits = splitmix64(start + static_cast<std::uint64_t>(whole));
         const double u = static_cast<double>(bits >> 11) * unit;
         round_to(dst[i], static_cast<float>((u - 0.5) * two_sqrt3 * std_dev));
       });
@@ -60,10 +64,11 @@ std::uint64_t hash_typed(const Context& ctx, const T* p, std::int64_t elems,
 }  // namespace
 
 void init_param(const Context& ctx, Stored dst, std::int64_t elems, std::int64_t first_in_tensor,
-                std::int64_t tensor, Init init, double std_dev, std::uint64_t seed) {
+                std::int64_t tensor, Init init, double std_dev, std::uint64_t seed,
+                const TensorSlice& slice) {
   with_storage(dst.dtype, [&](auto type) {
     init_typed(ctx, static_cast<decltype(type)*>(dst.data), elems, first_in_tensor, tensor, init,
-               std_dev, seed);
+               std_dev, seed, slice);
   });
 }
 

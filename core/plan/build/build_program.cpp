@@ -43,11 +43,17 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
         "micro-batch and ranks): must be at most {}, since micro-batches are numbered with 32 "
         "bits: choose a larger train_micro_batch_size_per_gpu",
         deck.path, batch.accumulation, most_micro_batches));
+  if (deck.zero.parallel.divides() && deck.run.schedule != Schedule::deepspeed)
+    throw DeckError(fmt::format(
+        "{}: deepspeed.tensor_parallel.autotp_size = {}: is modelled under run.schedule "
+        "\"deepspeed\": remove the key, or set it to 1",
+        deck.path, deck.zero.parallel.tensor));
   require_groups(deck, world);
   Program p;
   p.world = world;
   p.rank = rank;
-  p.shard_ranks = world;
+  p.mesh = Mesh(world, rank, deck.zero.parallel);
+  p.shard_ranks = p.partition_ranks();
   p.stage = deck.zero.stage;
   p.schedule = deck.run.schedule;
   p.reductions = deck.run.reductions;
@@ -55,13 +61,15 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.extent = extent;
   p.trains = deck.run.compute == Compute::train && traits(deck.model.family).has_arithmetic;
   p.batch = batch;
-  p.model = build_model_shape(deck.model, deck.run.activation_checkpointing, deck.run.reentrant);
+  ModelSpec spec = deck.model;
+  spec.part = {p.mesh.tensor_ranks(), p.mesh.tensor_rank()};
+  p.model = build_model_shape(spec, deck.run.activation_checkpointing, deck.run.reentrant);
   p.precision = deck.zero.precision;
   p.optimizer = deck.zero.optimizer.type;
   // `ordered` exists to compare runs bit by bit, with offload and without.
   p.zero_is_positive = p.optimizer == Optimizer::host_lion && p.reductions == Reductions::native;
   if (is_muon(p.optimizer)) prepare_muon(p, deck);
-  p.groups.push_back({"world", {}});
+  add_mesh(p);
   switch (p.schedule) {
     case Schedule::deepspeed: write_deepspeed(p, deck, profile); break;
     case Schedule::paper: write_paper(p, deck, profile); break;

@@ -25,8 +25,10 @@ struct Kept {
 };
 
 std::vector<Kept> kept_gradients(const Deck& deck, int world) {
+  ModelSpec spec = deck.model;
+  spec.part.ranks = deck.zero.parallel.tensor;
   const ModelShape model =
-      build_model_shape(deck.model, deck.run.activation_checkpointing, deck.run.reentrant);
+      build_model_shape(spec, deck.run.activation_checkpointing, deck.run.reentrant);
   const FlatGroups flat(model, deck.zero.knobs, dtype_bytes(deck.zero.precision.model), world);
   std::vector<int> arrival;
   if (deck.zero.stage == 2 || deck.zero.knobs.overlap_comm)
@@ -137,7 +139,9 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
     std::iota(all.begin(), all.end(), 0);
     return all;
   }
-  std::vector<Kept> kept = kept_gradients(deck, world);
+  // Ranks that divide layers hold equally much, so the first of them stands for all.
+  const int parts = static_cast<int>(deck.zero.parallel.tensor);
+  std::vector<Kept> kept = kept_gradients(deck, world / parts);
   // Most elements first, and of equals the earliest. A rank with fewer elements counts only if its
   // first gradient is ready earlier.
   std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {
@@ -146,7 +150,7 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
   std::vector<int> ranks;
   std::size_t earliest = kept.front().first + 1;
   for (const Kept& k : kept)
-    if (k.first < earliest) ranks.push_back(k.rank), earliest = k.first;
+    if (k.first < earliest) ranks.push_back(k.rank * parts), earliest = k.first;
   return ranks;
 }
 

@@ -14,6 +14,7 @@
 #include <core/plan/deck/congestion.hpp>
 #include <core/plan/deck/decoder.hpp>
 #include <core/plan/deck/optimizers.hpp>
+#include <core/plan/deck/parallel.hpp>
 #include <core/plan/deck/perturb.hpp>
 #include <core/plan/deck/torch_spec.hpp>
 #include <core/plan/deck/types.hpp>
@@ -42,6 +43,13 @@ struct Visit {
   bool operator==(const Visit&) const = default;
 };
 
+/// The ranks over which the layers of a model are divided, and the one whose part is described.
+struct TensorPart {
+  std::int64_t ranks = 1, rank = 0;
+  bool cuts() const { return ranks > 1; }
+  bool operator==(const TensorPart&) const = default;
+};
+
 /// The section `model`: the sizes of a family, or a list of modules with their parameters.
 struct ModelSpec {
   Family family = Family::gpt2;
@@ -52,6 +60,7 @@ struct ModelSpec {
   bool qkv_bias = false;               // llama: whether q, k and v have biases
   bool tied_head = false;
   SharedDecoder decoder;  // decoder
+  TensorPart part;        // all sizes above are those of the whole model
   // list
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}
@@ -224,6 +233,7 @@ struct ZeroSpec {
   SchedulerSpec scheduler;
   PrecisionSpec precision;
   ZeroKnobs knobs;
+  ParallelSpec parallel;
   OffloadSpec offload_optimizer, offload_param;
   AioSpec aio;
   bool operator==(const ZeroSpec&) const = default;
@@ -321,7 +331,8 @@ inline constexpr int most_ranks = 131072;
 /// Micro-batches are numbered with 32 bits.
 inline constexpr std::int64_t most_micro_batches = 2147483647;
 
-/// The batch triple, complete: global = micro * accumulation * world.
+/// The batch triple, complete: global = micro * accumulation * the ranks that have data of their
+/// own.
 struct Batch {
   std::int64_t global = 0, micro = 0, accumulation = 0;
 };

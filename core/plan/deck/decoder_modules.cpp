@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <fmt/core.h>
+
 #include <core/error.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
@@ -178,7 +180,41 @@ bool is_plain(const Decoder& d) {
          d.block.residual_factor == 1 && d.moe.experts == 0;
 }
 
-Width width_of(const ModelSpec& s, Role role) {
+Cut cut_of(Role role) {
+  switch (role) {
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::gate:
+    case Role::up:
+    case Role::head: return Cut::columns;
+    case Role::attn_proj:
+    case Role::mlp_proj: return Cut::rows;
+    default: return Cut::none;
+  }
+}
+
+std::string undividable(const ModelSpec& s, std::int64_t ranks) {
+  if (s.family == Family::list) return "a list of modules, whose products are unknown";
+  if (s.family == Family::gpt2) return "the family gpt2, for which AutoTP has no policy";
+  const Decoder& d = *decoder_of(s);
+  if (!is_plain(d) || d.attention.qkv != QkvLayout::separate || !d.mlp.gated || d.mlp.joined)
+    return "blocks of another kind than Llama's";
+  if (d.attention.bias || d.mlp.bias) return "biases of the products that ranks add up";
+  if (d.ends.head_bias || d.ends.logits_factor != 1 || d.ends.logits_softcap > 0)
+    return "a head with a bias, a factor or a softcap";
+  if (s.tied_head) return "a head tied to the embedding, which AutoTP divides by the vocabulary";
+  const auto divides = [&](std::int64_t count) { return count % ranks == 0; };
+  if (!divides(kv_heads_of(s))) return fmt::format("{} heads of keys and values", kv_heads_of(s));
+  if (!divides(s.heads)) return fmt::format("{} heads", s.heads);
+  if (!divides(ffn_of(s))) return fmt::format("a feed-forward width of {}", ffn_of(s));
+  if (!divides(s.vocab)) return fmt::format("a vocabulary of {}", s.vocab);
+  return {};
+}
+
+namespace {
+
+Width whole_width_of(const ModelSpec& s, Role role) {
   const Decoder& d = *decoder_of(s);
   const std::int64_t head = head_dim_of(s), h = s.hidden, ffn = ffn_of(s);
   const std::int64_t q = checked_mul(s.heads, head, "model.heads");
@@ -212,6 +248,18 @@ Width width_of(const ModelSpec& s, Role role) {
     case Role::shared_router: return {1, h};
     default: return {h, 0};
   }
+}
+
+}  // namespace
+
+Width width_of(const ModelSpec& spec, Role role) {
+  Width w = whole_width_of(spec, role);
+  switch (cut_of(role)) {
+    case Cut::columns: w.out /= spec.part.ranks; break;
+    case Cut::rows: w.in /= spec.part.ranks; break;
+    case Cut::none: break;
+  }
+  return w;
 }
 
 }  // namespace shardmark

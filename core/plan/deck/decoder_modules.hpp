@@ -50,7 +50,20 @@ bool is_plain(const Decoder& decoder);
 struct Width {
   std::int64_t out = 0, in = 0;
 };
-/// Throws PlanError for a count beyond 63 bits.
+/// Throws PlanError for a count beyond 63 bits. Of a model whose layers are divided, these are the
+/// sizes of one part.
 Width width_of(const ModelSpec& spec, Role role);
+
+/// How ranks divide the weight of a product: by `columns`, its outputs, so that each rank has a
+/// part of them and the gradient of the input is a sum over ranks; or by `rows`, its inputs, so
+/// that the output is a sum over ranks. These are DeepSpeed's words, which multiplies by the
+/// transpose.
+enum class Cut : std::uint8_t { none, columns, rows };
+/// How AutoTP divides the modules of a role, which norms and embeddings are spared.
+Cut cut_of(Role role);
+
+/// Why the layers of a model cannot be divided among `ranks`; empty if they can. The sentence
+/// begins with what the model has.
+std::string undividable(const ModelSpec& spec, std::int64_t ranks);
 
 }  // namespace shardmark

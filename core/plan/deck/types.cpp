@@ -8,10 +8,11 @@ constexpr auto ops =
     enum_names<Op>("acquire", "release", "compute", "copy", "all_gather", "reduce_scatter",
                    "all_reduce", "reduce", "broadcast", "all_to_all", "barrier");
 constexpr auto kernels = enum_names<Kernel>(
-    "none", "init_param", "zero", "load_batch", "forward", "backward", "accumulate", "convert",
-    "scale", "interleave", "rearrange", "quantize", "dequantize", "quantize_int4", "reduce_int4",
-    "dequantize_int4", "sum_parts", "orthogonalize", "overflow", "grad_norm", "clip",
-    "clip_gradient", "unscale", "rescale", "adamw", "lion", "sgd", "adagrad", "muon");
+    "none", "init_param", "zero", "load_batch", "forward", "backward", "forward_end",
+    "backward_end", "accumulate", "convert", "scale", "interleave", "rearrange", "quantize",
+    "dequantize", "quantize_int4", "reduce_int4", "dequantize_int4", "sum_parts", "orthogonalize",
+    "overflow", "grad_norm", "clip", "clip_gradient", "unscale", "rescale", "adamw", "lion", "sgd",
+    "adagrad", "muon");
 constexpr auto lanes = enum_names<Lane>("compute", "comm", "copy", "disk");
 constexpr auto roles = enum_names<Role>(
     "container", "list", "token_embedding", "position_embedding", "norm1", "qkv", "q", "k", "v",

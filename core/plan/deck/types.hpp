@@ -36,6 +36,8 @@ enum class Kernel : std::uint8_t {
   load_batch,
   forward,
   backward,
+  forward_end,
+  backward_end,
   accumulate,
   convert,
   scale,
@@ -61,7 +63,7 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 29;
+inline constexpr std::size_t enum_size<Kernel> = 31;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

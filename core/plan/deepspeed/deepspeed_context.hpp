@@ -41,8 +41,14 @@ struct DeepSpeedContext {
   DeepSpeedContext(const DeepSpeedContext&) = delete;
   DeepSpeedContext& operator=(const DeepSpeedContext&) = delete;
 
-  int world() const { return program.world; }
+  int world() const { return program.partition_ranks(); }
   int stage() const { return program.stage; }
+  /// Whether this rank counts a parameter in norms: of what the ranks that divide layers all have,
+  /// the first one does.
+  bool counts(int param) const { return counts_all() || program.model.params[param].slice.cuts(); }
+  bool counts_all() const { return program.mesh.tensor_rank() == 0; }
+  /// Whether ranks divide layers.
+  bool divided() const { return program.tensor_group >= 0; }
   int params() const { return static_cast<int>(program.model.params.size()); }
   const Param& param(int id) const { return program.model.params[id]; }
   std::int64_t elems(int param) const { return program.model.params[param].elems; }

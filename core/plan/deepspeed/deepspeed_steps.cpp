@@ -38,7 +38,7 @@ void DeepSpeedSteps::take_norm() {
   const bool offloads = c_.offloads();
   if (!offloads) scalars_.acquire(sums());
   for (int sum = 0; sum < sums(); ++sum) {
-    if (!offloads) scalars_.sum_of_squares(sum, gradients(sum));
+    if (!offloads) scalars_.sum_of_squares(sum, counted_gradients(sum));
     reduce_sum(sum);
   }
   offloads ? scalars_.clip_on_host(sums(), clips_on_both())

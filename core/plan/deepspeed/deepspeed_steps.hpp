@@ -42,6 +42,8 @@ class DeepSpeedSteps : public StepSchedule {
   /// has.
   virtual int gradient_sets() const = 0;
   virtual std::vector<Operand> gradients(int set) const = 0;
+  /// Those that this rank counts in the norm: other ranks count what they have too.
+  virtual std::vector<Operand> counted_gradients(int set) const { return gradients(set); }
   std::vector<Operand> all_gradients() const;
 
   /// Whether the overflow flag is set as gradients go to the host.

@@ -36,7 +36,7 @@ void Muon::make_updates(MuonMoment now, bool first) {
   first_step_ = first;
   const bool deals = placement_.maker == MuonMaker::dealt;
   const auto round = static_cast<std::size_t>(deals ? c_.world() : 1);
-  const auto mine = static_cast<std::size_t>(deals ? c_.program.rank : 0);
+  const auto mine = static_cast<std::size_t>(deals ? c_.program.partition_rank() : 0);
   for (std::size_t b = 0; b < batches(); ++b) {
     Matrices matrices = gather(b);
     orthogonalizer_.acquire();

@@ -36,7 +36,10 @@ void StepScalars::set_flag(const std::vector<Operand>& grads, bool reduced) {
   std::vector<Operand> operands{w_.write(flag_)};
   operands.insert(operands.end(), grads.begin(), grads.end());
   w_.compute(Kernel::overflow, operands);
-  if (reduced) reduce_flag();
+  if (reduced)
+    reduce_flag();
+  else
+    share_flag();
 }
 
 void StepScalars::acquire_flag() {
@@ -44,8 +47,17 @@ void StepScalars::acquire_flag() {
 }
 
 void StepScalars::reduce_flag() {
-  const std::vector<Operand> flags{w_.read(flag_), w_.write(flag_)};
-  w_.collective(Op::all_reduce, Reduction::max, Dtype::uint8, 1, flags);
+  reduce(flag_, Reduction::max, 0);
+  share_flag();
+}
+
+void StepScalars::share_flag() {
+  if (c_.divided()) reduce(flag_, Reduction::max, c_.program.tensor_group);
+}
+
+void StepScalars::reduce(int slot, Reduction reduction, int group) {
+  const std::vector<Operand> operands{w_.read(slot), w_.write(slot)};
+  w_.collective(Op::all_reduce, reduction, w_[slot].dtype, w_[slot].elems, operands, {}, group);
 }
 
 void StepScalars::sum_of_squares(int i, const std::vector<Operand>& grads) {
@@ -56,27 +68,37 @@ void StepScalars::sum_of_squares(int i, const std::vector<Operand>& grads) {
 
 void StepScalars::reduce_sum(int i, Dtype wire, bool replicated) {
   const int sum = sums_[i];
-  auto reduce = [&](int slot, Reduction reduction) {
-    const std::vector<Operand> operands{w_.read(slot), w_.write(slot)};
-    w_.collective(Op::all_reduce, reduction, w_[slot].dtype, w_[slot].elems, operands);
-  };
   if (c_.ordered()) {  // a sum that every rank has already must keep its bits
-    reduce(sum, replicated ? Reduction::max : Reduction::sum);
+    reduce(sum, replicated ? Reduction::max : Reduction::sum, 0);
+    if (c_.divided()) reduce(sum, Reduction::sum, c_.program.tensor_group);
     return;
   }
-  if (wire == w_[sum].dtype) {
-    reduce(sum, Reduction::sum);
-  } else {
-    const int narrow =
-        c_.declare_once(sum_wires_[i], w_[sum].name + ".wire", Category::workspace, wire, 1);
-    w_.acquire(narrow);
-    c_.convert(w_.write(narrow), w_.read(sum));
-    reduce(narrow, Reduction::sum);
-    c_.convert(w_.write(sum), w_.read(narrow));
-    w_.release(narrow);
-  }
+  in_wire(i, wire, [&](int slot) {
+    if (replicated && c_.divided()) reduce(slot, Reduction::sum, c_.program.tensor_group);
+    reduce(slot, Reduction::sum, 0);
+    if (!replicated && c_.divided()) reduce(slot, Reduction::sum, c_.program.tensor_group);
+  });
   if (replicated && c_.world() != 1)
     w_.compute(Kernel::scale, {w_.update(sum)}).divisor = static_cast<double>(c_.world());
+}
+
+void StepScalars::add_up_parts(int i, Dtype wire) {
+  if (!c_.divided()) return;
+  const auto add_up = [&](int slot) { reduce(slot, Reduction::sum, c_.program.tensor_group); };
+  c_.ordered() ? add_up(sums_[i]) : in_wire(i, wire, add_up);
+}
+
+template<class Reduce>
+void StepScalars::in_wire(int i, Dtype wire, const Reduce& reduce) {
+  const int sum = sums_[i];
+  if (wire == w_[sum].dtype) return reduce(sum);
+  const int narrow =
+      c_.declare_once(sum_wires_[i], w_[sum].name + ".wire", Category::workspace, wire, 1);
+  w_.acquire(narrow);
+  c_.convert(w_.write(narrow), w_.read(sum));
+  reduce(narrow);
+  c_.convert(w_.write(sum), w_.read(narrow));
+  w_.release(narrow);
 }
 
 // The sums after the first one, or the first of its kind, are added to it.

@@ -24,6 +24,8 @@ class StepScalars {
   void sum_of_squares(int i, const std::vector<Operand>& grads);
   /// Adds sum number `i` up over ranks in the type `wire`; `replicated` if each rank has all of it.
   void reduce_sum(int i, Dtype wire, bool replicated);
+  /// Adds up what the ranks that divide layers counted, where the other ranks have the same sum.
+  void add_up_parts(int i, Dtype wire);
   /// `updates`: one parameter of each sum's group, if some sums are over Muon's updates and lack
   /// the loss scale.
   void clip(int sums, const std::vector<int>& updates = {});
@@ -55,6 +57,8 @@ class StepScalars {
   int flag() const { return flag_; }
   void acquire_flag();
   void reduce_flag();
+  /// Reduces the flag over the ranks that divide layers alone, where the others have the same.
+  void share_flag();
   /// Sets the flag by `grads`, and reduces it if asked to.
   void set_flag(const std::vector<Operand>& grads, bool reduced);
 
@@ -69,6 +73,9 @@ class StepScalars {
  private:
   void declare_sums(int sums);
   int declare_clip();
+  void reduce(int slot, Reduction reduction, int group);
+  template<class Reduce>
+  void in_wire(int i, Dtype wire, const Reduce& reduce);
   std::vector<Operand> clip_operands(int clip, const std::vector<int>& slots, int sums,
                                      bool adds_to_all = false) const;
 

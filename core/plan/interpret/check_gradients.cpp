@@ -33,7 +33,9 @@ GradientCheck::Levels GradientCheck::find_levels() const {
         found |= 1U << static_cast<unsigned>(e.group);
   if (found > 1) found &= ~1U;
   if (found != 0) return found;
-  return p_.world == 1 ? 0 : 1;  // PyTorch's FSDP sends nothing if there is one rank
+  return p_.partition_ranks() == 1
+             ? 0
+             : 1U << p_.partition_group;  // PyTorch's FSDP sends nothing if there is one rank
 }
 
 template<class Each>
@@ -47,8 +49,9 @@ void GradientCheck::start() {
   std::int64_t ranks = 1;
   for (int g = 0; g < static_cast<int>(p_.groups.size()) && g < max_groups; ++g)
     if ((levels_ >> static_cast<unsigned>(g) & 1U) != 0) ranks *= p_.size_of(g);
-  if (ranks != p_.world)
-    report_(fmt::format("the groups that reduce gradients span {} ranks of {}", ranks, p_.world));
+  if (ranks != p_.partition_ranks())
+    report_(fmt::format("the groups that reduce gradients span {} ranks of {}", ranks,
+                        p_.partition_ranks()));
   pending_.assign(p_.model.params.size(), {});
   for (auto& slots : lacking_) slots.assign(p_.slots.size(), {});
   exchanged_.assign(p_.slots.size(), -1);

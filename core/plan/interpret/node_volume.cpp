@@ -22,7 +22,8 @@ std::int64_t ranks_here(const Program& p, int group, std::int64_t ranks_per_node
 
 // A step of ZeRO-3 gathers each parameter twice per micro-batch and reduces its gradient once.
 void add_theory(const Program& p, const Deck& deck, NodeVolume& v) {
-  if (deck.zero.stage != 3 || !traits(deck.run.schedule).follows_deepspeed) return;
+  if (!p.mesh.is_flat() || deck.zero.stage != 3 || !traits(deck.run.schedule).follows_deepspeed)
+    return;
   const ZeroKnobs& knobs = deck.zero.knobs;
   const auto size = static_cast<double>(dtype_bytes(p.precision.model));
   const auto micros = static_cast<double>(p.batch.accumulation);

@@ -9,7 +9,8 @@ std::vector<ElementRange> owned_elements(const Program& program) {
   const bool sharded = program.sharded[State::master];
   const std::int64_t holders =
       sharded ? program.shard_ranks : 1;  // ranks that hold one copy together
-  const std::int64_t copies = program.world / holders, copy = program.rank / holders;
+  const std::int64_t copies = program.partition_ranks() / holders,
+                     copy = program.partition_rank() / holders;
   std::int64_t held = 0;
   for (const StatePiece& p : program.states)
     if (p.state == State::master) held += p.elems;

@@ -136,13 +136,27 @@ class DecoderBuilder {
       const bool turned = decoder_.in_out && role != Role::head;
       b_.param(name + ".weight", turned ? std::vector{w.in, w.out} : std::vector{w.out, w.in},
                Init::uniform, std_dev);
-      if (tensors > 1) b_.param(name + ".bias", {w.out}, Init::zeros);
+      cut(role, w);
+      if (tensors > 1) {
+        b_.param(name + ".bias", {w.out}, Init::zeros);
+        if (cut_of(role) == Cut::columns) cut(role, {w.out, 1});
+      }
     } else {
       const Init ones = decoder_.norm.unit_offset ? Init::zeros : Init::ones;
       if (tensors > 0) b_.param(name + ".weight", {w.out}, ones);
       if (tensors > 1) b_.param(name + ".bias", {w.out}, Init::zeros);
     }
   }
+  // Notes which part of the whole the last parameter is, whose rows are outputs.
+  void cut(Role role, Width part) {
+    const TensorPart& p = spec_.part;
+    TensorSlice& slice = b_.shape().params.back().slice;
+    if (!p.cuts() || cut_of(role) == Cut::none) return;
+    const bool columns = cut_of(role) == Cut::columns;
+    const std::int64_t run = columns ? part.out * part.in : part.in;
+    slice = {p.rank * run, run, run * p.ranks};
+  }
+
   const ModelSpec& spec_;
   const Decoder& decoder_;
   ShapeBuilder b_;

@@ -19,6 +19,13 @@ enum class Init : std::uint8_t { uniform, zeros, ones };
 /// but no forward pass uses it.
 enum class ParamUse : std::uint8_t { trained, frozen, unused };
 
+/// The part of a tensor that this rank has, if the layers of the model are divided: runs of `width`
+/// elements, `pitch` apart in the whole tensor, the first of which begins at `first`.
+struct TensorSlice {
+  std::int64_t first = 0, width = 0, pitch = 0;  // a width of 0: all of the tensor
+  bool cuts() const { return width > 0; }
+};
+
 /// One parameter tensor of the model.
 struct Param {
   std::string name;
@@ -30,6 +37,7 @@ struct Param {
   std::vector<std::int64_t> shape;  // slowest dimension first; the product is `elems`
   ParamUse use = ParamUse::trained;
   bool hidden_matrix = false;  // of a hidden layer: Muon updates these as matrices
+  TensorSlice slice = {};  // which part of the tensor this is; `shape` and `elems` are the part's
   /// Whether backward makes its gradient.
   bool trained() const { return use == ParamUse::trained; }
   /// Whether the optimizer updates it. Unused parameters have an update too, by gradients of zero.

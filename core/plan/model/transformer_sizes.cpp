@@ -12,9 +12,9 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
   const SharedDecoder& decoder = decoder_of(s);
   return {.layers = s.layers,
           .hidden = s.hidden,
-          .heads = s.heads,
-          .kv_heads = kv_heads_of(s),
-          .ffn = ffn_of(s),
+          .heads = s.heads / s.part.ranks,
+          .kv_heads = kv_heads_of(s) / s.part.ranks,
+          .ffn = ffn_of(s) / s.part.ranks,
           .sequence = s.sequence,
           .vocab = s.vocab,
           .micro_batch = micro_batch,
@@ -22,9 +22,10 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .qkv_bias = s.qkv_bias,
           .family = s.family,
           .dtype = dtype,
-          .head_channels = decoder->attention.head_dim,
+          .head_channels = s.part.cuts() ? head_dim_of(s) : decoder->attention.head_dim,
           .rules = {},
           .sparse = false,
+          .part = s.part,
           .decoder = decoder};
 }
 

@@ -35,6 +35,8 @@ struct TransformerDims {
   std::int64_t head_channels = 0;  // 0: hidden / heads
   AttentionRules rules = {};       // of the layer at hand
   bool sparse = false;             // the layer at hand has experts
+  // Whose part this is: heads and ffn are those of the part, all other sizes those of the whole.
+  TensorPart part = {};
   SharedDecoder decoder = {};
 
   /// The rows of every activation: micro_batch * sequence.

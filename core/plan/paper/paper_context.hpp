@@ -34,7 +34,7 @@ struct PaperContext {
 
   /// This rank's own part of a buffer that holds the whole unit.
   Operand own(int slot, int u, bool reads, bool writes) const {
-    return {slot, writes, reads, program.partition.offset(u, program.rank),
+    return {slot, writes, reads, program.partition.offset(u, program.partition_rank()),
             program.partition.units[u].shard};
   }
   /// A parameter's place in its unit's flat buffer `slot`.

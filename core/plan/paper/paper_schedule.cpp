@@ -36,7 +36,7 @@ class PaperSchedule final : public StepSchedule {
       std::vector<FlatParam> layout;
       for (int id : c_.params_of(u))
         layout.push_back({id, p_.model.params[id].first_elem - c_.unit(u).first_elem});
-      const std::int64_t own_first = p_.partition.offset(u, p_.rank);
+      const std::int64_t own_first = p_.partition.offset(u, p_.partition_rank());
       const bool whole = c_.stage() < 3;
       place_state(p_, State::param, s.param, 0, layout, whole ? 0 : own_first,
                   whole ? part.padded : part.shard);

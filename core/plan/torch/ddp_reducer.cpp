@@ -49,9 +49,9 @@ std::int64_t DdpReducer::staging_bytes(const Profile& profile) const {
   std::int64_t bytes = 0;
   for (const auto* buckets : {&first_, &rebuilt_})
     for (const Bucket& b : *buckets)
-      bytes = std::max(
-          bytes, collective_scratch_bytes(Op::all_reduce, Dtype::fp32, w_[b.slot].elems, p_.world,
-                                          p_.reductions, profile.staging_cap_bytes));
+      bytes = std::max(bytes, collective_scratch_bytes(Op::all_reduce, Dtype::fp32,
+                                                       w_[b.slot].elems, p_.partition_ranks(),
+                                                       p_.reductions, profile.staging_cap_bytes));
   return bytes;
 }
 
@@ -120,7 +120,7 @@ Operand DdpReducer::gradient(int param, bool adds) {
 // Each rank divides before the sum.
 void DdpReducer::ready(int param) {
   if (!synchronises(micro_)) return;
-  const double ranks = p_.reductions == Reductions::ordered ? 1 : p_.world;
+  const double ranks = p_.reductions == Reductions::ordered ? 1 : p_.partition_ranks();
   if (!views())
     w_.compute(Kernel::convert,
                {in_bucket(param, false, true),

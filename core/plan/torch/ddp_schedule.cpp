@@ -41,7 +41,7 @@ class DdpSchedule final : public StepSchedule {
   bool shards() const { return p_.stage == 1; }
   const Param& param(int id) const { return p_.model.params[id]; }
   // Whether this rank updates a parameter.
-  bool owns(int id) const { return !shards() || owners_.rank_of[id] == p_.rank; }
+  bool owns(int id) const { return !shards() || owners_.rank_of[id] == p_.partition_rank(); }
   Gradients between_micros() const override {
     return spec_.no_sync ? Gradients::accumulated : Gradients::reduced;
   }
@@ -50,7 +50,7 @@ class DdpSchedule final : public StepSchedule {
 
   void declare() {
     param_ = w_.slot("param", Category::param, Dtype::fp32, p_.model.elems);
-    owners_ = zero_owners(p_.model, flow_.needing(), p_.world);
+    owners_ = zero_owners(p_.model, flow_.needing(), p_.partition_ranks());
     state_at_.resize(p_.model.params.size());
     std::int64_t held = 0, steps = 0;
     for (const int id : flow_.needing()) {
@@ -101,7 +101,7 @@ class DdpSchedule final : public StepSchedule {
 
   // Ranks compare the number and the shapes of parameters, and take the values of rank 0.
   void synchronise() {
-    write_integers(w_, p_, "count.words", Dtype::int64, Op::all_gather, p_.world);
+    write_integers(w_, p_, "count.words", Dtype::int64, Op::all_gather, p_.partition_ranks());
     std::int64_t words = 0;  // sizes and strides
     for (const int id : flow_.needing())
       words += 2 * static_cast<std::int64_t>(param(id).shape.size());
@@ -193,7 +193,7 @@ class DdpSchedule final : public StepSchedule {
   // ZeroRedundancyOptimizer: each rank sends what it has updated, tensor by tensor or as one
   // bucket.
   void send_updates() {
-    for (int rank = 0; rank < p_.world; ++rank) {
+    for (int rank = 0; rank < p_.partition_ranks(); ++rank) {
       std::vector<int> ids;
       for (const int id : owners_.order)
         if (owners_.rank_of[id] == rank) ids.push_back(id);

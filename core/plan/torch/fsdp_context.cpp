@@ -49,16 +49,17 @@ FsdpContext::FsdpContext(Program& p, const Deck& deck, const Profile& machine)
 
 // Ranks that share a copy are consecutive, as in the last dimension of a mesh.
 std::vector<FsdpGroup> FsdpContext::set_up(const Deck& deck) {
-  const int size = spec.mesh_shard == 0 ? program.world : static_cast<int>(spec.mesh_shard);
+  const int size =
+      spec.mesh_shard == 0 ? program.partition_ranks() : static_cast<int>(spec.mesh_shard);
   program.shard_ranks = size;
-  if (size < program.world) {
+  if (size < program.partition_ranks()) {
     shard_group = size == 1 ? no_group : add_block(program, "shard", size);
     replica_group = size == 1 ? 0 : add_stride(program, "replicas", size);
   }
   reshard_ranks = spec.reshard_ranks == size ? 0 : static_cast<int>(spec.reshard_ranks);
   if (reshard_ranks > 1) reshard_group = add_block(program, "reshard", reshard_ranks);
   std::vector<FsdpGroup> made =
-      fsdp_groups(program.model, spec, size, program.rank % size, deck.path);
+      fsdp_groups(program.model, spec, size, program.partition_rank() % size, deck.path);
   program.sums_partly_reduced = !spec.requires_all_reduce;
   program.partition.shards = size;
   for (const FsdpGroup& g : made)

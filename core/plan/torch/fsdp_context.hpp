@@ -47,10 +47,12 @@ struct FsdpContext {
   FsdpContext& operator=(const FsdpContext&) = delete;
 
   int ranks() const { return program.shard_ranks; }  // that share one copy of the parameters
-  int rank() const { return program.rank % program.shard_ranks; }
+  int rank() const { return program.partition_rank() % program.shard_ranks; }
   bool shares() const { return ranks() > 1; }
-  bool replicates() const { return replica_group != no_group && program.world > ranks(); }
-  int world_replicas() const { return program.world / ranks(); }
+  bool replicates() const {
+    return replica_group != no_group && program.partition_ranks() > ranks();
+  }
+  int world_replicas() const { return program.partition_ranks() / ranks(); }
   bool offloads() const { return spec.cpu_offload; }
   Tier state_tier() const { return offloads() ? Tier::host : Tier::device; }
   Event& collective(Op op, Reduction reduction, Operand send, Operand receive,

@@ -27,7 +27,7 @@ void FsdpParams::unshard(int g) {
   const int ranks = parts ? c_.reshard_ranks : c_.ranks();
   const FsdpSlots& s = slots(g);
   const std::int64_t row = w_[s.wire].elems / ranks;
-  const Operand own = w_.part(s.wire, row * (p_.rank % ranks), row, false, true);
+  const Operand own = w_.part(s.wire, row * (p_.partition_rank() % ranks), row, false, true);
   w_.acquire(s.wire);
   if (parts)
     w_.compute(Kernel::convert, {own, w_.read(s.resharded)});
@@ -94,10 +94,11 @@ void FsdpParams::reshard_after_forward(int g) {
   std::int64_t at = 0;
   for (const FsdpParam& p : group(g).params) {
     const std::int64_t whole = p.shard * c_.ranks(), part = whole / c_.reshard_ranks;
-    w_.compute(Kernel::convert,
-               {w_.part(s.resharded, at, part, false, true),
-                w_.part(s.gathered, p.at * c_.ranks() + part * (p_.rank % c_.reshard_ranks), part,
-                        true, false)});
+    w_.compute(
+        Kernel::convert,
+        {w_.part(s.resharded, at, part, false, true),
+         w_.part(s.gathered, p.at * c_.ranks() + part * (p_.partition_rank() % c_.reshard_ranks),
+                 part, true, false)});
     at += part;
   }
   w_.release(s.gathered);

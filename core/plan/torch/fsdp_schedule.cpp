@@ -36,7 +36,7 @@ class FsdpSchedule final : public StepSchedule {
   };
 
   Gradients between_micros() const override {
-    if (p_.world == 1) return Gradients::reduced;
+    if (p_.partition_ranks() == 1) return Gradients::reduced;
     const bool all =
         c_.spec.requires_gradient_sync && (c_.spec.requires_all_reduce || !c_.replicates());
     return all ? Gradients::reduced : Gradients::accumulated;

@@ -33,7 +33,14 @@ class ModuleWork : private WorkLists {
     }
   }
 
-  void add() { event_.kernel == Kernel::forward ? forward() : backward(); }
+  void add() {
+    switch (event_.kernel) {
+      case Kernel::forward: return forward();
+      case Kernel::backward: return backward();
+      case Kernel::forward_end: return forward_end();
+      default: return backward_end();
+    }
+  }
 
  private:
   // Products of a linear layer (core/nn/products/linear.hpp). The head's weight is never turned.
@@ -58,6 +65,10 @@ class ModuleWork : private WorkLists {
              .c_type = d_.dtype});
   }
   void forward();
+  void forward_end();
+  void backward_end();
+  void loss_of_logits();
+  bool divided() const { return d_.part.cuts(); }
   void backward();
   void attention_forward();
   void attention_backward();
@@ -76,6 +87,7 @@ class ModuleWork : private WorkLists {
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {
+    if (divided()) return f(0, d_.vocab / d_.part.ranks);
     const std::int64_t columns = head_piece_columns(d_.dtype, options_.on_host);
     for (std::int64_t v = 0; v < d_.vocab; v += columns) f(v, std::min(columns, d_.vocab - v));
   }
@@ -173,6 +185,10 @@ void ModuleWork::attention_backward() {
 void ModuleWork::head_forward() {
   in_head_ = true;
   for_each_piece([&](std::int64_t, std::int64_t columns) { product_forward(h_, columns); });
+  if (!divided()) loss_of_logits();
+}
+
+void ModuleWork::loss_of_logits() {
   if (decoder_.ends.logits_factor != 1 || decoder_.ends.logits_softcap > 0)
     stream("shape_logits", rows_ * d_.vocab, 1, 2);
   stream("cross_entropy", rows_ * d_.vocab, d_.vocab, 3);
@@ -185,7 +201,7 @@ void ModuleWork::head_backward() {
   in_head_ = true;
   for_each_piece([&](std::int64_t first, std::int64_t columns) {
     product_weight(h_, columns);
-    product_input(h_, columns, Dtype::fp32, first > 0);
+    product_input(h_, columns, divided() ? d_.dtype : Dtype::fp32, first > 0);
     if (biased_) stream("bias_backward", rows_ * columns, columns, 1);
   });
 }
@@ -221,7 +237,7 @@ void ModuleWork::arrange_heads() {
 // The product at the end of attention or MLP, and the sum with the residual stream.
 void ModuleWork::close_sublayer(std::int64_t in) {
   product_forward(in, h_);
-  if (decoder_.norms_after()) return;
+  if (decoder_.norms_after() || divided()) return;
   stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
 }
 
@@ -267,9 +283,24 @@ void ModuleWork::forward() {
   }
 }
 
+void ModuleWork::forward_end() {
+  if (role_ == Role::head) return loss_of_logits();
+  stream("convert", rows_ * h_, 1, 2);
+  stream("residual", rows_ * h_, 1, 3);
+}
+
+void ModuleWork::backward_end() {
+  const auto bytes = [&](double arrays) {
+    const auto elems = static_cast<double>(rows_ * h_);
+    return elems * (static_cast<double>(dtype_bytes(d_.dtype)) + 4 * arrays);
+  };
+  const bool copies = role_ == Role::v || role_ == Role::up || role_ == Role::head;
+  typed(copies ? "convert" : "accumulate", d_.dtype, rows_ * h_, 1, bytes(copies ? 1 : 2), 1);
+}
+
 // Backward of a product of a norm's output. What several products read has a gradient in fp32.
 void ModuleWork::projection_backward(std::int64_t out, bool first) {
-  product_input(h_, out, dnorm_type(d_), !first);
+  product_input(h_, out, divided() ? d_.dtype : dnorm_type(d_), !first && !divided());
   product_weight(h_, out);
   if (biased_) stream("bias_backward", rows_ * out, out, 1);
 }

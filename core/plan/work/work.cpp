@@ -214,7 +214,7 @@ Work work_of(const Program& program, const Event& event, const WorkOptions& opti
   if (event.op != Op::compute) return work;
   StateWork states(program, event, work);
   if (states.add()) return work;
-  if (event.kernel != Kernel::forward && event.kernel != Kernel::backward) return work;
+  if (event.kernel < Kernel::forward || event.kernel > Kernel::backward_end) return work;
   if (program.trains)
     add_module_work(program, event, options, work);
   else

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <utility>
 
+#include <core/plan/collective_scratch.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
@@ -15,7 +17,8 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
       trains_(program.trains),
       units_(program.model.units.size()),
       again_(program.model.recomputed_before()),
-      decoder_(trains_ ? decoder_of(program.model.spec) : SharedDecoder()) {
+      decoder_(trains_ ? decoder_of(program.model.spec) : SharedDecoder()),
+      divided_(trains_ && program.model.spec.part.cuts()) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;
     if (unit < 0) continue;  // an alias in a unit without parameters
@@ -49,6 +52,15 @@ void ComputeWriter::declare(const Profile& profile) {
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
   dx_ = w_.slot("dx", Category::activation, d.dtype, stream);
   loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
+  if (divided_) {
+    partial_ = w_.slot("partial", Category::activation, d.dtype, stream);
+    const std::int64_t scratch =
+        collective_scratch_bytes(Op::all_reduce, d.dtype, stream, p_.size_of(p_.tensor_group),
+                                 p_.reductions, profile.staging_cap_bytes);
+    if (scratch > 0) sums_ = w_.slot("partial_staging", Category::staging, Dtype::uint8, scratch);
+    logits_at_ = head_saved(d).dlogits / dtype_bytes(d.dtype);
+    logits_ = checked_mul(d.rows(), d.vocab, "logits");
+  }
   for (int u = 0; u < std::ssize(units_); ++u) {
     const Unit& unit = p_.model.units[u];
     UnitBuffers& s = units_[u];
@@ -85,10 +97,46 @@ void ComputeWriter::begin_micro(int micro_batch) {
   in_backward_ = false;
   if (!trains_) return;
   w_.acquire(tokens_);
+  acquire({partial_, sums_});
   w_.compute(Kernel::load_batch, {w_.write(tokens_)});
 }
 
+// Partial sums are added up in the model's type, as torch does. Gathered logits lie in the pieces
+// that the head makes, one per rank.
+void ComputeWriter::exchange(Op op, Operand send, Operand receive) {
+  send.reads = receive.writes = true, send.writes = receive.reads = false;
+  std::vector<Operand> operands{send, receive};
+  if (op == Op::all_reduce && sums_ != no_slot) operands.push_back(w_.write(sums_));
+  w_.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none, w_[send.slot].dtype,
+                std::max(send.elems, receive.elems), operands, {}, p_.tensor_group);
+}
+
+void ComputeWriter::end_forward(int module) {
+  const Cut cut = cut_of(role(module));
+  const bool head = role(module) == Role::head;
+  if (cut == Cut::none || (cut == Cut::columns && !head)) return;
+  if (head) {
+    const TensorPart& part = p_.model.spec.part;
+    const int saved = units_[p_.model.modules[module].unit].saved;
+    const std::int64_t own = logits_ / part.ranks;
+    exchange(Op::all_gather, w_.part(saved, logits_at_ + part.rank * own, own, true, false),
+             w_.part(saved, logits_at_, logits_, false, true));
+  } else {
+    exchange(Op::all_reduce, w_.read(partial_), w_.write(partial_));
+  }
+  write(Kernel::forward_end, module, {}, {});
+}
+
+void ComputeWriter::end_backward() {
+  if (open_ < 0) return;
+  const int module = std::exchange(open_, -1);
+  exchange(Op::all_reduce, w_.read(partial_), w_.write(partial_));
+  write(Kernel::backward_end, module, {}, {});
+}
+
 void ComputeWriter::end_micro() {
+  end_backward();
+  release({partial_, sums_});
   if (trains_) w_.release(tokens_);
 }
 
@@ -112,6 +160,7 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
     case ModuleBuffer::loss: return loss_;
     case ModuleBuffer::workspace:
       return kernel == Kernel::forward ? u.workspace_forward : u.workspace_backward;
+    case ModuleBuffer::partial: return partial_;
   }
   return no_slot;
 }
@@ -119,7 +168,7 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
 void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands,
                           std::span<const int> params) {
   const int unit = p_.model.modules[module].unit;
-  for (const BufferUse& use : buffers_of(*decoder_, role(module), kernel)) {
+  for (const BufferUse& use : buffers_of(*decoder_, role(module), kernel, divided_)) {
     const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
     operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
   }
@@ -141,6 +190,7 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   const bool last = trains_ && module == u.last_module;
+  end_backward();
   if (trains_ && module == u.first_module) {
     if (!in_backward_ && unit + 1 < static_cast<int>(units_.size()))
       acquire({units_[unit + 1].x_in});
@@ -157,6 +207,7 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     std::vector<Operand> operands;
     for (int id : ids) operands.push_back(where(id));
     write(Kernel::forward, module, std::move(operands), ids);
+    if (divided_) end_forward(module);
     if (dead) w_.release(out);
   }
   if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
@@ -166,6 +217,7 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   in_backward_ = true;
+  end_backward();
   if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
   const std::vector<int> trained = p_.model.trained_params_of(module);
   const bool passes_on = trains_ && p_.model.params_of(module).empty();  // a norm without weights
@@ -174,6 +226,7 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   for (int id : trained) operands.push_back(where(id));
   operands.insert(operands.end(), grads.begin(), grads.end());
   write(Kernel::backward, module, std::move(operands), trained);
+  if (divided_ && cut_of(role(module)) == Cut::columns) open_ = module;
   if (!trains_ || module != u.first_module) return;
   release({u.workspace_backward, u.saved, u.x_in});
   if (unit == 0) release({dx_});

@@ -32,6 +32,11 @@ class ComputeWriter {
   void begin_micro(int micro_batch);
   void end_micro();
 
+  /// Writes what the last backward of a divided module left to do: its ranks add up the gradient of
+  /// the input. The next call does so, too; a schedule calls this where what it writes in between
+  /// comes later, as the hooks of a module do, but not those of its gradients.
+  void end_backward();
+
   /// `grads` says where the gradients of trained_params_of(module) go. A gradient operand that
   /// reads is added to.
   void forward(int module, const ParamPlaces& where);
@@ -57,6 +62,8 @@ class ComputeWriter {
   bool drops(int unit) const;
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
+  void end_forward(int module);
+  void exchange(Op op, Operand send, Operand receive);
   void acquire(std::initializer_list<int> slots);
   void release(std::initializer_list<int> slots);
 
@@ -66,7 +73,11 @@ class ComputeWriter {
   std::vector<UnitBuffers> units_;
   std::vector<std::vector<int>> again_;  // ModelShape::recomputed_before
   SharedDecoder decoder_;
+  const bool divided_;
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
+  int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums
+  int open_ = -1;                            // the module whose backward is to be ended
+  std::int64_t logits_at_ = 0, logits_ = 0;  // in the head's `saved`
   bool first_micro_ = true, in_backward_ = false;
 };
 

@@ -41,6 +41,8 @@ void PlanWriter::order_after(int queue, std::int32_t event, std::vector<std::int
 
 Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
                         std::span<const int> params) {
+  if (event.group == of_partition) event.group = program_.partition_group;
+  if (event.group == of_all) event.group = 0;
   event.phase = phase_;
   event.micro_batch = micro_batch_;
   if (program_.extent == Extent::collectives) {

@@ -17,6 +17,12 @@
 
 namespace shardmark {
 
+/// What schedules give as a group to mean the ranks that share the partition, which are the world
+/// unless the mesh has more axes than data. An event has that group's index in Program::groups.
+inline constexpr int of_partition = 0;
+/// What they give to mean all ranks.
+inline constexpr int of_all = -1;
+
 /// Appends events to the segments of one program.
 class PlanWriter {
  public:
@@ -54,7 +60,7 @@ class PlanWriter {
   /// broadcast as uint8.
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                     std::span<const Operand> operands, std::span<const int> params = {},
-                    int group = 0, int root = -1);
+                    int group = of_partition, int root = -1);
   /// An all_to_all of the world whose parts differ: how many elements this rank sends to each rank
   /// and receives from each, and the most that any two ranks exchange.
   Event& exchange(Operand send, Operand receive, std::span<const std::int64_t> to,

@@ -9,10 +9,8 @@
 namespace shardmark {
 namespace {
 
-int add(Program& program, std::string name, int first, int count, int apart) {
-  Group group{std::move(name), {}};
-  for (int i = 0; i < count; ++i) group.ranks.push_back(first + i * apart);
-  program.groups.push_back(std::move(group));
+int add(Program& program, std::string name, std::vector<int> ranks) {
+  program.groups.push_back({std::move(name), std::move(ranks)});
   return static_cast<int>(program.groups.size()) - 1;
 }
 
@@ -36,7 +34,10 @@ void require_mesh(const Deck& deck, int world) {
 
 }  // namespace
 
-void require_groups(const Deck& deck, int world) {
+void require_groups(const Deck& deck, int all_ranks) {
+  require_blocks(deck, "deepspeed.tensor_parallel.autotp_size", deck.zero.parallel.tensor,
+                 all_ranks);
+  const int world = Mesh(all_ranks, 0, deck.zero.parallel).partition_ranks();
   if (deck.run.shard_size > 0 && deck.zero.stage > 0)
     require_blocks(deck, "run.shard_size", deck.run.shard_size, world);
   if (traits(deck.run.schedule).follows_torch) require_mesh(deck, world);
@@ -45,19 +46,27 @@ void require_groups(const Deck& deck, int world) {
                    std::min<std::int64_t>(deck.zero.knobs.hpz_partition_size, world), world);
 }
 
+void add_mesh(Program& program) {
+  const Mesh& mesh = program.mesh;
+  program.groups.push_back({"world", {}});
+  if (mesh.is_flat()) return;
+  program.partition_group = add(program, "data", mesh.partition_group());
+  program.tensor_group = add(program, "tensor", mesh.tensor_group());
+}
+
 int add_block(Program& program, std::string name, int size) {
-  return add(program, std::move(name), program.rank / size * size, size, 1);
+  return add(program, std::move(name), program.mesh.block(size));
 }
 
 int add_stride(Program& program, std::string name, int size) {
-  return add(program, std::move(name), program.rank % size, program.world / size, size);
+  return add(program, std::move(name), program.mesh.stride(size));
 }
 
 ShardGroups add_shard_groups(Program& program, const Deck& deck) {
   const std::int64_t size = deck.run.shard_size;
   if (size == 0 || program.stage == 0) return {};
   program.shard_ranks = static_cast<int>(size);
-  if (size == program.world) return {};
+  if (size == program.partition_ranks()) return {};
   if (size == 1) return {no_group, 0};
   ShardGroups groups;
   groups.shard = add_block(program, "shard", program.shard_ranks);

@@ -13,8 +13,12 @@ namespace shardmark {
 
 inline constexpr int no_group = -1;
 
-/// Throws DeckError, which names the key, if the deck's blocks of ranks do not fill the world.
-void require_groups(const Deck& deck, int world);
+/// Throws DeckError, which names the key, if the deck's axes or blocks of ranks do not fill the
+/// world, which has `all_ranks`.
+void require_groups(const Deck& deck, int all_ranks);
+
+/// Adds the world and, if the mesh has more axes than data, its groups.
+void add_mesh(Program& program);
 
 /// Adds this rank's block of `size` ranks, or its stride, as group `name` and returns its index.
 int add_block(Program& program, std::string name, int size);

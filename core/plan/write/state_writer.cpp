@@ -52,7 +52,7 @@ void write_integers(PlanWriter& writer, const Program& program, const std::strin
   const std::int64_t at = op == Op::all_gather ? in * program.rank : 0;
   const std::vector<Operand> operands{writer.part(slot, at, in, true, false), writer.write(slot)};
   writer.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none, dtype, elems,
-                    operands, {}, 0, op == Op::broadcast ? 0 : -1);
+                    operands, {}, of_all, op == Op::broadcast ? 0 : -1);
   writer.release(slot);
 }
 
@@ -64,8 +64,9 @@ Event& write_collective(PlanWriter& writer, const Program& program, const Profil
   const Dtype dtype = writer[send.slot].dtype;
   const std::int64_t elems = std::max(send.elems, receive.elems);
   std::vector<Operand> operands{send, receive};
-  const std::int64_t scratch = collective_scratch_bytes(
-      op, dtype, elems, program.size_of(group), program.reductions, profile.staging_cap_bytes);
+  const int ranks = program.size_of(group == of_partition ? program.partition_group : group);
+  const std::int64_t scratch = collective_scratch_bytes(op, dtype, elems, ranks, program.reductions,
+                                                        profile.staging_cap_bytes);
   if (scratch > 0) operands.push_back({staging, true, false, 0, scratch});
   return writer.collective(op, reduction, dtype, elems, operands, params, group, root);
 }

@@ -40,6 +40,7 @@ TEST(Executor, RunsGroupsRootsAndCopiesBetweenTiers) {
   spec.modules = {{"w", {100}}};
   Program p;
   p.world = world();
+  p.mesh = Mesh(p.world, 0, {});
   p.rank = rank();
   p.batch = {world(), 1, 1};
   p.model = build_model_shape(spec);

@@ -19,7 +19,11 @@ class Stage0Schedule final : public DeepSpeedSteps {
 
  private:
   Gradients between_micros() const override { return Gradients::accumulated; }
-  bool may_skip() const override { return c_.precision.model == Dtype::fp16; }
+  // DeepSpeed's classes for 16-bit parameters always look at the gradients, but what they do after
+  // an overflow is modelled where ranks tell each other about it.
+  bool may_skip() const override {
+    return c_.precision.model == Dtype::fp16 || (c_.divided() && c_.has_master());
+  }
 
   void init() override {
     states_.init();
@@ -50,10 +54,19 @@ class Stage0Schedule final : public DeepSpeedSteps {
     return grads;
   }
 
+  std::vector<Operand> counted_gradients(int) const override {
+    std::vector<Operand> grads;
+    for (int id : states_.updated())
+      if (c_.counts(id)) grads.push_back(w_.read(grads_.slot_of(id)));
+    return grads;
+  }
+
   // DeepSpeed clips for torch's own optimizer by a helper that averages the norm over ranks.
   void reduce_sum(int sum) override {
     if (!c_.has_master() && c_.deck.zero.gradient_clipping > 0)
       scalars_.reduce_sum(sum, Dtype::fp32, true);
+    else
+      scalars_.add_up_parts(sum, Dtype::fp32);
   }
 
   void update_states() override {

@@ -73,7 +73,7 @@ class ExchangedMomentum final : public Muon {
       if (owners.size() < 2) continue;
       for (const OwnedSlice& slice : owners) {
         group.largest_part = std::max(group.largest_part, slice.elems);
-        if (!states_.owns(id) || slice.rank == c_.program.rank) continue;
+        if (!states_.owns(id) || slice.rank == c_.program.partition_rank()) continue;
         group.to[static_cast<std::size_t>(slice.rank)] += states_.owned(id).elems;
         group.from[static_cast<std::size_t>(slice.rank)] += slice.elems;
         group.shared.emplace_back(slice.rank, id);
@@ -128,7 +128,7 @@ class ExchangedMomentum final : public Muon {
     c_.convert(c_.write_part(whole, own.first, own.elems),
                c_.read_part(group.momentum, at(g, id), own.elems));
     for (const OwnedSlice& slice : states_.flat().owners(id)) {
-      if (slice.rank == c_.program.rank) continue;
+      if (slice.rank == c_.program.partition_rank()) continue;
       const std::int64_t from = std::accumulate(begin, begin + slice.rank, std::int64_t{0});
       c_.convert(c_.write_part(whole, slice.first, slice.elems),
                  c_.read_part(group.received, from, slice.elems));

@@ -150,7 +150,7 @@ class HostPartitions final : public Muon {
     const Batch& batch = batches_[number];
     const List grad = grads(batch), momentum = momenta(batch);
     for (const Piece& piece : batch.pieces) {
-      if (piece.rank != c_.program.rank) continue;
+      if (piece.rank != c_.program.partition_rank()) continue;
       count_update(scalars_, batch.group, c_.update_part(grad.whole, piece.into, piece.elems));
       for (const List& list : {grad, momentum})
         w_.copy(c_.read_part(list.whole, piece.into, piece.elems),
@@ -189,7 +189,7 @@ class HostPartitions final : public Muon {
     w_.compute(Kernel::zero, {w_.write(b.local)});
     each([&](const Piece& p, const List& list, std::int64_t at, std::int64_t place,
              std::int64_t elems) {
-      if (p.rank == c_.program.rank)
+      if (p.rank == c_.program.partition_rank())
         w_.copy(c_.read_part(list.partition, p.from + at, elems),
                 c_.write_part(b.local, place, elems));
     });

@@ -126,7 +126,7 @@ void FlatBuckets::reduce(const Bucket& bucket, Sent& sent) {
         bucket.type);
   if (!copied && c_.averages() && !c_.ordered()) collectives_.divide(all, c_.world());
   if (separate_accum() && is_muon(c_.optimizer()))
-    sent.lost = lost_gradients(sent.entries, states_.flat(), p_.model, p_.rank);
+    sent.lost = lost_gradients(sent.entries, states_.flat(), p_.model, p_.partition_rank());
   for (const BucketMessage& message :
        messages_of(sent.entries, states_.flat(), p_.model,
                    !c_.knobs.use_multi_rank_bucket_allreduce, c_.knobs.reduce_bucket_size))
@@ -207,7 +207,7 @@ void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) 
   } else {
     std::int64_t at = 0;
     for (const BucketSlice& s : flattened.back) {
-      if (s.matrix >= 0 ? states_.owns(s.matrix) : s.owner == p_.rank)
+      if (s.matrix >= 0 ? states_.owns(s.matrix) : s.owner == p_.partition_rank())
         c_.convert(c_.write_part(sent.slot, s.at, s.elems),
                    c_.read_part(flattened.slot, at, s.elems));
       at += s.elems;
@@ -346,6 +346,21 @@ std::vector<Operand> FlatBuckets::owned_grads(std::size_t g) const {
   for (const FlatParam& f : states_.groups()[g].layout)
     if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
       slices.push_back(owned_slice(f.param, own));
+  return slices;
+}
+
+std::vector<Operand> FlatBuckets::counted_grads(std::size_t g) const {
+  if (c_.counts_all()) return owned_grads(g);
+  const int exact = exact_partition(g);
+  std::vector<Operand> slices;
+  for (const FlatParam& f : states_.groups()[g].layout) {
+    const OwnedSlice own = states_.owned(f.param);
+    if (own.elems == 0 || !c_.counts(f.param)) continue;
+    if (exact != no_slot)
+      slices.push_back(c_.read_part(exact, f.offset + own.first - states_.own_first(g), own.elems));
+    else if (kept(f.param))
+      slices.push_back(owned_slice(f.param, own));
+  }
   return slices;
 }
 

@@ -47,6 +47,8 @@ class FlatBuckets {
   int exact_partition(std::size_t g) const;
   /// This rank's gradients of a group: the exact partition, or slices of whole tensors.
   std::vector<Operand> owned_grads(std::size_t g) const;
+  /// Those of them that this rank counts in the norm.
+  std::vector<Operand> counted_grads(std::size_t g) const;
   /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
   bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
   /// Where the gradient of an owned parameter is kept as a whole.

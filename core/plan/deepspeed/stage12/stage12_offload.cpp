@@ -54,7 +54,7 @@ void FlatBuckets::send_to_host(int id, Operand slice) {
   const OwnedSlice own = states_.owned(id);
   const auto g = static_cast<std::size_t>(states_.flat().group_of(id));
   scalars_.add_to_flag(slice);
-  if (!states_.has_matrices(g)) scalars_.add_to_sum(static_cast<int>(g), slice);
+  if (!states_.has_matrices(g) && c_.counts(id)) scalars_.add_to_sum(static_cast<int>(g), slice);
   offload_.send_down(
       id, slice,
       c_.write_part(states_.host_grad(g),

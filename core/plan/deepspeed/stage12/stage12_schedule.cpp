@@ -103,6 +103,9 @@ class Stage12Schedule final : public FlatSteps {
   std::vector<Operand> gradients(int set) const override {
     return buckets_.owned_grads(static_cast<std::size_t>(set));
   }
+  std::vector<Operand> counted_gradients(int set) const override {
+    return buckets_.counted_grads(static_cast<std::size_t>(set));
+  }
   int sums() const override { return c_.knobs.compute_grad_norm ? gradient_sets() : 0; }
   void reduce_sum(int sum) override { scalars_.reduce_sum(sum, Dtype::fp32, false); }
   std::vector<int> params_of_sums() const override { return scalars_.updates_of(groups(), sums()); }
@@ -159,7 +162,8 @@ void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& 
   ZeroKnobs knobs = deck.zero.knobs;
   // BF16_Optimizer lays parameters out as they come.
   if (bf16_optimizer) knobs.parameter_alignment = knobs.round_robin_gradients = false;
-  const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model), program.world);
+  const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model),
+                          program.partition_ranks());
   for (const FlatGroup& g : groups.groups()) {
     program.partition.padded = checked_add(program.partition.padded, g.padded, "partition");
     program.partition.per_rank += g.partition;

@@ -36,13 +36,15 @@ class FlatStates {
     return groups().size() > 1 ? "." + std::to_string(g) : "";
   }
   /// The first element of group `g` that this rank owns.
-  std::int64_t own_first(std::size_t g) const { return groups()[g].partition * p_.rank; }
+  std::int64_t own_first(std::size_t g) const {
+    return groups()[g].partition * p_.partition_rank();
+  }
   /// Whether Muon updates group `g`; AdamW updates the other groups then.
   bool has_matrices(std::size_t g) const {
     return shardmark::has_matrices(p_.model, groups()[g].params);
   }
   Optimizer optimizer_of(std::size_t g) const { return c_.optimizer_of(has_matrices(g)); }
-  OwnedSlice owned(int param) const { return flat_.owned(param, p_.rank); }
+  OwnedSlice owned(int param) const { return flat_.owned(param, p_.partition_rank()); }
   bool owns(int param) const { return c_.param(param).updated() && owned(param).elems > 0; }
   /// The place of a parameter in its group's flat buffer, or by itself if it is frozen.
   Operand param(int id) const {

@@ -78,7 +78,7 @@ class DealtMatrices final : public ShardedMuon {
     if (c_.world() == 1)
       return collectives_.issue(Op::all_gather, Reduction::none, round[0].*part, round[0].*part,
                                 params);
-    const auto mine = static_cast<std::size_t>(c_.program.rank);
+    const auto mine = static_cast<std::size_t>(c_.program.partition_rank());
     const int shared = passing("shared_" + what, Category::gathered, type(), most * c_.world());
     int padded = no_slot;
     Operand sent = mine < round.size() ? round[mine].*part : Operand{};

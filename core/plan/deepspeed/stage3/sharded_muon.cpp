@@ -77,7 +77,7 @@ void ShardedMuon::gather_shards(const Chunk& chunk, const std::vector<std::vecto
     each([&](std::size_t l, std::size_t i, std::int64_t at) {
       c_.convert(c_.write_part(b.local, at, lists[l][i].elems), lists[l][i]);
     });
-    const std::int64_t own = row * c_.program.rank;
+    const std::int64_t own = row * c_.program.partition_rank();
     c_.convert(c_.write_part(b.gathered, own, row), w_.read(b.local));
     collectives_.issue(Op::all_gather, Reduction::none, c_.read_part(b.gathered, own, row),
                        w_.write(b.gathered), chunk.params);

@@ -59,7 +59,8 @@ class ShardedMuon : public Muon {
   }
   /// This rank's shard of a whole matrix, without padding.
   Operand own(int id, Operand matrix) const {
-    return c_.read_part(matrix.slot, matrix.offset + params_.shard(id) * c_.program.rank,
+    return c_.read_part(matrix.slot,
+                        matrix.offset + params_.shard(id) * c_.program.partition_rank(),
                         params_.real(id));
   }
   /// Acquires a buffer.

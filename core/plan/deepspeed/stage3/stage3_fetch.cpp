@@ -90,7 +90,7 @@ void ShardedParams::gather_alone(int id, const Sharers& of) {
   w_.acquire(slot);
   const bool brought = &of == &primary_ && on_host();
   const Operand own =
-      brought ? c_.read_part(slot, shard(id) * p_.rank, shard(id)) : own_share(id, of);
+      brought ? c_.read_part(slot, shard(id) * p_.partition_rank(), shard(id)) : own_share(id, of);
   if (brought) shard_into(own, id);
   collectives_.issue(Op::all_gather, Reduction::none, own, w_.write(slot), {id}, -1, of.group);
   state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
@@ -260,7 +260,7 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
   acquire_zeroed(w_, flat);
   std::int64_t at = 0;
   for (int id : list) {
-    shard_into(c_.write_part(flat, at + shard(id) * p_.rank, shard(id)), id);
+    shard_into(c_.write_part(flat, at + shard(id) * p_.partition_rank(), shard(id)), id);
     state_.where[id] = c_.read_part(flat, at, c_.elems(id));
     at += whole(id);
   }

@@ -67,8 +67,9 @@ std::vector<int> ShardedBucket::ids(std::span<const Entry> entries) {
 
 void ShardedBucket::reduce_whole(const Bucket& bucket, Sent& sent) {
   for (Entry& e : sent.entries)
-    e.reduced = c_.read_part(bucket.slot, e.grad.offset + params_.shard(e.param) * p_.rank,
-                             params_.real(e.param));
+    e.reduced =
+        c_.read_part(bucket.slot, e.grad.offset + params_.shard(e.param) * p_.partition_rank(),
+                     params_.real(e.param));
   const auto ranks = static_cast<double>(c_.world());
   const double factor = c_.knobs.gradient_predivide_factor;
   Divisors divisors{ranks, 1};
@@ -109,7 +110,7 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
   }
   data.reads = data.writes = true;
   const std::int64_t row = data.elems / c_.world();
-  const Operand own = c_.update_part(data.slot, data.offset + row * p_.rank, row);
+  const Operand own = c_.update_part(data.slot, data.offset + row * p_.partition_rank(), row);
   std::int64_t at = own.offset;
   for (Entry& e : entries) {
     e.reduced = c_.read_part(data.slot, at, params_.real(e.param));
@@ -200,7 +201,8 @@ void ShardedBucket::bounce(int id, Operand reduced) {
     w_.copy(sum, w_.write(here));
   }
   if (!micro_.last) return;
-  if (!params_.has_matrices(g)) scalars_.add_to_sum(static_cast<int>(g), w_.read(here));
+  if (!params_.has_matrices(g) && c_.counts(id))
+    scalars_.add_to_sum(static_cast<int>(g), w_.read(here));
   if (params_.swaps(g)) {
     const Operand grad = offload_.as_fp32(id, w_.read(here));
     swapper_.send(id, grad);

@@ -21,7 +21,7 @@ ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives
       groups_(groups),
       slots_(groups.groups().size()),
       state_{Coordinator(p_.model, c_.knobs), std::vector<Operand>(p_.model.params.size())},
-      primary_{0, p_.world, p_.rank},
+      primary_{p_.partition_group, p_.partition_ranks(), p_.partition_rank()},
       gathered_(p_.model.params.size(), no_slot),
       secondary_slots_(p_.model.params.size(), no_slot),
       param_swapper_(w_, c_.deck),
@@ -31,11 +31,11 @@ ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives
   if (c_.knobs.hpz_partition_size <= 1) return;
   const auto size =
       static_cast<int>(std::min<std::int64_t>(c_.knobs.hpz_partition_size, c_.world()));
-  secondary_ = {add_block(p_, "hpz", size), size, p_.rank % size};
+  secondary_ = {add_block(p_, "hpz", size), size, p_.partition_rank() % size};
 }
 
 std::int64_t ShardedParams::real(int id) const {
-  return std::clamp<std::int64_t>(c_.elems(id) - shard(id) * p_.rank, 0, shard(id));
+  return std::clamp<std::int64_t>(c_.elems(id) - shard(id) * p_.partition_rank(), 0, shard(id));
 }
 
 bool ShardedParams::updated_on_host(std::size_t g) const {
@@ -89,7 +89,7 @@ void ShardedParams::declare_shards(const SubGroup& group) {
                                     shard(id), Tier::host, recorded::param_partitions,
                                     c_.deck.zero.offload_param.pin_memory);
     if (!file) own_slots_[id] = slot;
-    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.rank, shard(id));
+    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.partition_rank(), shard(id));
     if (!file) acquire_zeroed(w_, slot);
   }
 }
@@ -102,7 +102,7 @@ void ShardedParams::declare_frozen() {
         w_.slot("param." + c_.name(id), Category::param, c_.precision.model, shard(id),
                 on_host() ? Tier::host : Tier::device, recorded::param_partitions,
                 on_host() && c_.deck.zero.offload_param.pin_memory);
-    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.rank, shard(id));
+    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.partition_rank(), shard(id));
     acquire_zeroed(w_, slot);
   }
 }
@@ -157,13 +157,21 @@ void ShardedParams::place_states(std::size_t g) {
   const SubGroupSlots& s = slots_[g];
   for (int id : groups_.groups()[g].params) {
     const FlatParam alone{id, 0};
-    const std::int64_t at = groups_.offset_of(id), first = shard(id) * p_.rank;
+    const std::int64_t at = groups_.offset_of(id), first = shard(id) * p_.partition_rank();
     if (s.param != no_slot)
       place_state(p_, State::param, s.param, at, {&alone, 1}, first, shard(id));
     s.states.place(p_, at, {&alone, 1}, first, shard(id));
     if (s.momentum != no_slot)
       place_state(p_, State::momentum, s.momentum, at, {&alone, 1}, first, shard(id));
   }
+}
+
+std::vector<Operand> ShardedParams::counted_parts(std::size_t g) const {
+  std::vector<Operand> parts;
+  for (int id : groups_.groups()[g].params)
+    if (c_.counts(id))
+      parts.push_back(c_.read_part(slots_[g].grad, groups_.offset_of(id), shard(id)));
+  return parts;
 }
 
 void ShardedParams::begin_files() {
@@ -199,7 +207,7 @@ void ShardedParams::build(int id, bool dropped) {
   if (real(id) > 0 && (!file || dropped)) {
     Operand into = own_shard(id, false, true);
     into.elems = real(id);
-    const Operand own = c_.read_part(full, shard(id) * p_.rank, real(id));
+    const Operand own = c_.read_part(full, shard(id) * p_.partition_rank(), real(id));
     if (on_host())
       w_.copy(own, into);
     else

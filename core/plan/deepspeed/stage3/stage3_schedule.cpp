@@ -77,7 +77,8 @@ class Stage3Schedule final : public DeepSpeedSteps {
     for (int pass = 0; pass < 2; ++pass)
       for (int id = 0; id < c_.params(); ++id) params_.build(id, pass == 1);
     params_.note_copies();
-    for (int i = 0; i < 3; ++i) w_.collective(Op::barrier, Reduction::none, Dtype::uint8, 0, {});
+    for (int i = 0; i < 3; ++i)
+      w_.collective(Op::barrier, Reduction::none, Dtype::uint8, 0, {}, {}, of_all);
     for (const std::vector<int>& group : p_.model.param_groups)
       for (int id : group) {  // to hook its gradient, with one rank too
         params_.gather_alone(id);
@@ -150,6 +151,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
     grads_.backward(pending_, places(), false);
     const bool waits = leaf_of(pending_) >= 0;
     for (int id : grads_.ready_after(pending_)) waits ? of_leaf_.push_back(id) : bucket_.add(id);
+    c_.compute.end_backward();
     pending_ = -1;
   }
   int leaf_of(int module) { return state().coordinator.leaf_of(module); }
@@ -165,6 +167,10 @@ class Stage3Schedule final : public DeepSpeedSteps {
   int gradient_sets() const override { return static_cast<int>(groups()); }
   std::vector<Operand> gradients(int set) const override {
     return {w_.read(params_.slots(static_cast<std::size_t>(set)).grad)};
+  }
+  std::vector<Operand> counted_gradients(int set) const override {
+    if (c_.counts_all()) return gradients(set);
+    return params_.counted_parts(static_cast<std::size_t>(set));
   }
   void reduce_sum(int sum) override {
     scalars_.reduce_sum(sum, c_.offloads() ? Dtype::fp32 : Dtype::fp64, false);
@@ -263,9 +269,10 @@ class Stage3Schedule final : public DeepSpeedSteps {
 }  // namespace
 
 void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& profile) {
-  const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.world);
+  const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.partition_ranks());
   for (const SubGroup& g : groups.groups()) program.partition.per_rank += g.elems;
-  program.partition.padded = checked_mul(program.partition.per_rank, program.world, "partition");
+  program.partition.padded =
+      checked_mul(program.partition.per_rank, program.partition_ranks(), "partition");
   Stage3Schedule schedule(program, deck, profile, groups);
   write_steps(schedule);
 }

@@ -28,6 +28,7 @@ class ByHand : public ::testing::Test {
     spec.family = Family::list;
     spec.modules = {{"w", {48}}};
     p.world = 2;
+    p.mesh = Mesh(p.world, p.rank, {});
     p.rank = 1;
     p.batch = {2, 1, 1};
     p.model = build_model_shape(spec);

@@ -15,6 +15,7 @@ class Plan {
  public:
   explicit Plan(int world = 2) {
     p_.world = world;
+    p_.mesh = Mesh(world, 0, {});
     p_.groups.push_back({"world", {}});
     p_.batch = {world, 1, 1};
     p_.segments.resize(4);

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/plan/mesh/mesh.hpp>
+
+namespace shardmark {
+
+Mesh::Mesh(int world, int rank, const ParallelSpec& parallel)
+    : world_(world), rank_(rank), tensor_ranks_(static_cast<int>(parallel.tensor)) {}
+
+std::vector<int> Mesh::partition_part(int first, int count, int apart) const {
+  std::vector<int> ranks(static_cast<std::size_t>(count));
+  int place = first;
+  for (int& rank : ranks) {
+    rank = place * tensor_ranks_ + tensor_rank();
+    place += apart;
+  }
+  return ranks;
+}
+
+std::vector<int> Mesh::tensor_group() const {
+  std::vector<int> ranks(static_cast<std::size_t>(tensor_ranks_));
+  int next = rank_ - tensor_rank();
+  for (int& rank : ranks) rank = next++;
+  return ranks;
+}
+
+std::vector<int> Mesh::block(int size) const {
+  return partition_part(partition_rank() / size * size, size, 1);
+}
+
+std::vector<int> Mesh::stride(int size) const {
+  return partition_part(partition_rank() % size, partition_ranks() / size, size);
+}
+
+}  // namespace shardmark

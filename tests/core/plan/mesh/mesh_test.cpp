@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rule: the groups of a rank are those that DeepSpeed makes; each group has its ranks in ascending
+// order and the rank itself among them; the groups of one kind divide the world; a block and the
+// strides through it divide the partition.
+#include <algorithm>
+#include <set>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/mesh/mesh.hpp>
+#include <tests/support/recorded.hpp>
+
+namespace shardmark::test::mesh_test {
+namespace {
+
+using Ranks = std::vector<int>;
+
+TEST(Mesh, HasTheGroupsThatDeepSpeedMakes) {
+  int cases = 0;
+  for (const Recording& r : recordings("deepspeed_axes.json")) {
+    SCOPED_TRACE(r.name);
+    ++cases;
+    const Mesh mesh(r.world, 0, r.deck.zero.parallel);
+    EXPECT_EQ(mesh.partition_group(), r.raw.at("groups").at("data").get<Ranks>());
+    EXPECT_EQ(mesh.tensor_group(), r.raw.at("groups").at("tensor").get<Ranks>());
+  }
+  EXPECT_GE(cases, 27);
+}
+
+TEST(Mesh, EveryRankIsInOneGroupOfEachKind) {
+  const int world = 12;
+  for (const int tensor : {1, 2, 3, 6, 12}) {
+    SCOPED_TRACE(tensor);
+    std::set<Ranks> partitions, tensors;
+    for (int rank = 0; rank < world; ++rank) {
+      const Mesh mesh(world, rank, {.tensor = tensor});
+      EXPECT_EQ(mesh.partition_group()[static_cast<std::size_t>(mesh.partition_rank())], rank);
+      EXPECT_EQ(mesh.tensor_group()[static_cast<std::size_t>(mesh.tensor_rank())], rank);
+      partitions.insert(mesh.partition_group());
+      tensors.insert(mesh.tensor_group());
+    }
+    for (const auto& [groups, size] :
+         {std::pair{&partitions, world / tensor}, {&tensors, tensor}}) {
+      Ranks all;
+      for (const Ranks& group : *groups) {
+        EXPECT_EQ(group.size(), static_cast<std::size_t>(size));
+        EXPECT_TRUE(std::is_sorted(group.begin(), group.end()));
+        all.insert(all.end(), group.begin(), group.end());
+      }
+      std::sort(all.begin(), all.end());
+      for (int rank = 0; rank < world; ++rank)
+        EXPECT_EQ(all.at(static_cast<std::size_t>(rank)), rank);
+      EXPECT_EQ(all.size(), static_cast<std::size_t>(world));
+    }
+  }
+}
+
+TEST(Mesh, CutsThePartitionIntoBlocksAndStrides) {
+  const Mesh flat(6, 4, {});
+  EXPECT_TRUE(flat.is_flat());
+  EXPECT_EQ(flat.block(3), (Ranks{3, 4, 5}));
+  EXPECT_EQ(flat.stride(3), (Ranks{1, 4}));
+  const Mesh divided(8, 5, {.tensor = 2});  // its partition: 1 3 5 7
+  EXPECT_FALSE(divided.is_flat());
+  EXPECT_EQ(divided.block(2), (Ranks{5, 7}));
+  EXPECT_EQ(divided.stride(2), (Ranks{1, 5}));
+  EXPECT_EQ(divided.block(4), divided.partition_group());
+}
+
+}  // namespace
+}  // namespace shardmark::test::mesh_test

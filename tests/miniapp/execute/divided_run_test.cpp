@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: layers divided over ranks change the communication and not the training. Losses and norms
+// are those of an undivided run within the rounding of sums in another order, predictions equal
+// measurements group by group, and ranks that hold the same part agree in the end.
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/print.hpp>
+#include <tests/support/training.hpp>
+
+namespace shardmark::test::divided_run_test {
+namespace {
+
+// One sample per rank and micro-batch without division; heads, ffn and vocabulary divide by 4.
+Deck llama_deck(int stage, std::int64_t accumulation = 1) {
+  Deck deck = small_deck(stage, world() * accumulation, accumulation);
+  make_llama(deck.model);
+  // The gradient of a bias of keys is nearly zero, so that Adam's first updates follow its
+  // rounding.
+  deck.model.qkv_bias = false;
+  deck.model.hidden = 48;
+  deck.model.heads = 8;
+  deck.model.kv_heads = 4;
+  deck.model.ffn = 56;
+  deck.model.vocab = 52;
+  deck.zero.gradient_clipping = 0.1;  // so small that clipping is active
+  return deck;
+}
+
+std::vector<int> degrees() {
+  std::vector<int> all;
+  for (const int t : {2, 4})
+    if (world() % t == 0) all.push_back(t);
+  return all;
+}
+
+void expect_near(const Trained& have, const Trained& want, double tolerance) {
+  ASSERT_EQ(have.losses.size(), want.losses.size());
+  for (std::size_t s = 0; s < want.losses.size(); ++s) {
+    EXPECT_NEAR(have.losses[s], want.losses[s], tolerance * want.losses[s]) << "step " << s;
+    EXPECT_NEAR(have.norms[s], want.norms[s], 20 * tolerance * want.norms[s]) << "step " << s;
+  }
+}
+
+TEST(DividedRun, TrainsTheSameForTwentySteps) {
+  for (const int stage : {0, 1, 2, 3}) {
+    const Trained want = train_in_groups(llama_deck(stage), 20);
+    for (const int t : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
+      Deck deck = llama_deck(stage);
+      deck.zero.parallel.tensor = t;
+      deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+      expect_near(train_in_groups(deck, 20), want, 1e-5);
+    }
+  }
+}
+
+TEST(DividedRun, TrainsTheSameWithAccumulationRecomputationAndOrderedSums) {
+  for (const int stage : {0, 2, 3}) {
+    Deck plain = llama_deck(stage, 2);
+    plain.run.activation_checkpointing = true;
+    plain.run.reductions = Reductions::ordered;
+    const Trained want = train_in_groups(plain, 4);
+    for (const int t : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
+      Deck deck = plain;
+      deck.zero.parallel.tensor = t;
+      expect_near(train_in_groups(deck, 4), want, 1e-5);
+    }
+  }
+}
+
+// 8 bits of bf16: partial sums are rounded before they are added up.
+TEST(DividedRun, TrainsNearlyTheSameIn16Bits) {
+  for (const int stage : {0, 1, 3}) {
+    Deck plain = llama_deck(stage);
+    set_precision(plain, Dtype::bf16, Dtype::bf16);
+    const Trained want = train_in_groups(plain, 4);
+    for (const int t : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
+      Deck deck = plain;
+      deck.zero.parallel.tensor = t;
+      expect_near(train_in_groups(deck, 4), want, 2e-3);
+    }
+  }
+}
+
+// An infinity in a part of a layer reaches every rank. At stage 0 DeepSpeed does not scale the
+// loss.
+TEST(DividedRun, AStepThatOverflowsIsSkippedByAll) {
+  for (const int stage : {1, 3})
+    for (const int t : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
+      Deck deck = llama_deck(stage);
+      deck.zero.parallel.tensor = t;
+      set_precision(deck, Dtype::fp16, Dtype::fp16);
+      deck.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
+      const Trained o = train_in_groups(deck, 8);
+      const auto skipped = std::count(o.skipped.begin(), o.skipped.end(), true);
+      EXPECT_TRUE(skipped > 0 && skipped < std::ssize(o.skipped));
+    }
+}
+
+}  // namespace
+}  // namespace shardmark::test::divided_run_test
