@@ -9,7 +9,7 @@ void DeepSpeedSteps::begin_backward(const MicroBatch& micro) {
 }
 
 void DeepSpeedSteps::boundary() {
-  if (c_.precision.check_overflow) look_for_overflow();
+  if (looks_for_overflow()) look_for_overflow();
 }
 
 std::vector<Operand> DeepSpeedSteps::all_gradients() const {
@@ -56,7 +56,7 @@ int DeepSpeedSteps::in_master_type(int grad, int& converted, const std::string& 
 }
 
 void DeepSpeedSteps::skip() {
-  if (!c_.precision.check_overflow) take_norm();
+  if (!looks_for_overflow()) take_norm();
   drop_gradients();
   release_scalars();
 }

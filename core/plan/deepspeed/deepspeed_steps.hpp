@@ -23,7 +23,9 @@ class DeepSpeedSteps : public StepSchedule {
       : c_(program, deck, profile), collectives_(c_), grads_(c_), scalars_(c_) {}
 
   StepWriters writers() override { return {c_.program, c_.writer, c_.compute}; }
-  bool may_skip() const override { return c_.precision.check_overflow || skips_by_norm(); }
+  bool may_skip() const override { return looks_for_overflow() || skips_by_norm(); }
+  /// Whether a flag says before the step if gradients overflowed.
+  virtual bool looks_for_overflow() const { return c_.precision.check_overflow; }
   bool reduces_in_step() const override { return c_.stage() < 3 && !c_.knobs.managed_accumulation; }
   void begin_backward(const MicroBatch& micro) override;
   void end_segment() override { collectives_.end_segment(); }

@@ -21,7 +21,8 @@ class Stage0Schedule final : public DeepSpeedSteps {
   Gradients between_micros() const override { return Gradients::accumulated; }
   // DeepSpeed's classes for 16-bit parameters always look at the gradients, but what they do after
   // an overflow is modelled where ranks tell each other about it.
-  bool may_skip() const override {
+  bool may_skip() const override { return looks_for_overflow(); }
+  bool looks_for_overflow() const override {
     return c_.precision.model == Dtype::fp16 || (c_.divided() && c_.has_master());
   }
 
