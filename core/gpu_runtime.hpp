@@ -27,11 +27,11 @@ using Event = SHARDMARK_GPU(Event_t);
 
 inline constexpr Status success = SHARDMARK_GPU(Success);
 
-/// The name of the run time in messages.
+/// The environment variable that hides devices from a process.
 #if defined(__HIP_PLATFORM_AMD__)
-inline constexpr const char *runtime_name = "HIP", *visible_devices = "HIP_VISIBLE_DEVICES";
+inline constexpr const char* visible_devices = "HIP_VISIBLE_DEVICES";
 #else
-inline constexpr const char *runtime_name = "CUDA", *visible_devices = "CUDA_VISIBLE_DEVICES";
+inline constexpr const char* visible_devices = "CUDA_VISIBLE_DEVICES";
 #endif
 
 /// `bytes` of the host's memory that the device copies from and to without a detour.

@@ -128,7 +128,7 @@ std::vector<Way> crosswise(std::vector<Case>& cases, const std::vector<Point>& p
       by("one width", [](const Point& p) { return std::to_string(p.model.hidden); }),
       by("one number of layers", [](const Point& p) { return std::to_string(p.model.layers); }),
       by("one source", [](const Point& p) { return p.source; }),
-      by("one kind of GPU", [](const Point& p) { return machine_file_of(p).substr(0, 13); }),
+      by("one kind of GPU", hardware_of),
       by("one generation of GPUs", [](const Point& p) { return generation_of(p); })};
   Way all{"nothing (the fit)", {}, {{"all", fitted}}};
   for (const LeftOut& x : ways.front().points) {

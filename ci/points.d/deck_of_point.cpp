@@ -128,7 +128,7 @@ std::string deck_text_of(const Point& p, bool recompute, std::int64_t micro) {
   return Json{{"name", p.source}, {"model", model}, {"deepspeed", deepspeed}, {"run", run}}.dump(1);
 }
 
-std::string machine_file_of(const Point& p) {
+std::string hardware_of(const Point& p) {
   static const std::vector<std::pair<std::string, std::string>> files{
       {"A100-SXM-40GB", "dgx-a100-40gb"},
       {"A100-SXM", "dgx-a100-80gb"},
@@ -141,11 +141,15 @@ std::string machine_file_of(const Point& p) {
       {"MI250X", "frontier-mi250x"},
       {"MI300X", "mi300x"}};
   for (const auto& [gpu, file] : files)
-    if (p.gpu.rfind(gpu, 0) == 0) {
-      const bool roce = contains(p.network, "RoCE") && file.rfind("dgx-a100", 0) == 0;
-      return file + (roce ? "-roce.json" : ".json");
-    }
+    if (p.gpu.rfind(gpu, 0) == 0) return file;
   return {};
+}
+
+std::string machine_file_of(const Point& p) {
+  const std::string hardware = hardware_of(p);
+  if (hardware.empty()) return {};
+  const bool roce = contains(p.network, "RoCE") && hardware.rfind("dgx-a100", 0) == 0;
+  return hardware + (roce ? "-roce.json" : ".json");
 }
 
 Machine machine_of(const Point& p, Machine machine) {

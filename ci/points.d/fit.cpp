@@ -91,10 +91,6 @@ const std::array<FittedFigure, fitted_figures>& fitted_figure_list() {
   return list;
 }
 
-std::string fit_group(const Point& p) {
-  return generation_of(p);
-}
-
 void set_figures(const Figures& x, const Point& point, Machine& m) {
   constexpr double us = 1e-6;
   m.device.product_efficiency = std::exp(x[0]) * part_of_clock(point);
@@ -122,10 +118,10 @@ double seconds_with(const Case& c, const Figures& figures) {
 std::map<std::string, Figures> fit(std::vector<Case>& cases) {
   constexpr int steps = 6;
   std::map<std::string, Figures> fitted;
-  for (const Case& c : cases) fitted.emplace(fit_group(*c.point), start());
+  for (const Case& c : cases) fitted.emplace(generation_of(*c.point), start());
   for (int i = 0; i <= steps; ++i) {
     std::vector<const Case*> all;
-    for (Case& c : cases) take_slopes(c, fitted.at(fit_group(*c.point))), all.push_back(&c);
+    for (Case& c : cases) take_slopes(c, fitted.at(generation_of(*c.point))), all.push_back(&c);
     if (i < steps) fitted = refit(all, fitted);
   }
   return fitted;
@@ -134,7 +130,7 @@ std::map<std::string, Figures> fit(std::vector<Case>& cases) {
 std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
                                      const std::map<std::string, Figures>& from) {
   std::map<std::string, std::vector<const Case*>> groups;
-  for (const Case* c : cases) groups[fit_group(*c->point)].push_back(c);
+  for (const Case* c : cases) groups[generation_of(*c->point)].push_back(c);
   const Unknowns unknowns(groups);
   Matrix a(unknowns.size(), std::vector<double>(unknowns.size()));
   std::vector<double> b(unknowns.size());
@@ -148,7 +144,7 @@ std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
       b[i] += pull * (before[k] - from.at(name)[k]);
     }
   for (const auto& [c, weight] : weights_of(cases)) {
-    const std::string group = fit_group(*c->point);
+    const std::string group = generation_of(*c->point);
     for (std::size_t r = 0; r < figures_count; ++r) {
       for (std::size_t k = 0; k < figures_count; ++k)
         a[unknowns.at(group, r)][unknowns.at(group, k)] += weight * c->slopes[r] * c->slopes[k];
@@ -168,7 +164,7 @@ std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
 }
 
 Figures figures_for(const Point& point, const std::map<std::string, Figures>& fitted) {
-  if (const auto found = fitted.find(fit_group(point)); found != fitted.end()) return found->second;
+  if (const auto found = fitted.find(generation_of(point)); found != fitted.end()) return found->second;
   if (fitted.empty()) return start();
   Figures mean{};
   for (const auto& entry : fitted)

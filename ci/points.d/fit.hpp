@@ -36,9 +36,6 @@ struct Case {
   Figures slopes{};      // its derivatives
 };
 
-/// The points whose figures are fitted together: those of one generation of GPUs.
-std::string fit_group(const Point& point);
-
 /// Sets the figures of a point's machine.
 void set_figures(const Figures& figures, const Point& point, Machine& machine);
 
@@ -48,7 +45,7 @@ double part_of_clock(const Point& point);
 /// Seconds of a case with these figures.
 double seconds_with(const Case& c, const Figures& figures);
 
-/// The figures that miss all cases least, by group. Sets `log_ratio` and `slopes` of each case, for
+/// The figures that miss all cases least, by group: the points of one generation of GPUs. Sets `log_ratio` and `slopes` of each case, for
 /// `refit`. A row counts less the more rows have its source, GPU and width.
 std::map<std::string, Figures> fit(std::vector<Case>& cases);
 

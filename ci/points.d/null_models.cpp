@@ -39,10 +39,10 @@ double part_of_peak(const Point& p) {
                                                          {"blackwell", 2250e12},
                                                          {"cdna 2", 191.5e12},
                                                          {"cdna 3", 1307e12}};
-  const std::string generation = generation_of(p);
-  for (const auto& [name, peak] : peaks)
-    if (generation == name) return hardware_flops(p) / p.step_s / peak;
-  return hardware_flops(p) / p.step_s / 312e12;
+  double peak = 312e12;
+  for (const auto& [name, known] : peaks)
+    if (generation_of(p) == name) peak = known;
+  return hardware_flops(p) / p.step_s / peak;
 }
 
 double rate_of(const Point& p, double seconds) {

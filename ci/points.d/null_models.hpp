@@ -10,7 +10,7 @@
 
 namespace shardmark::points {
 
-/// The generation of the point's GPU: "volta", "ampere", "hopper", "blackwell", or the GPU's name.
+/// The generation of the point's GPU: "hopper" for example, or the GPU's name if none is known.
 std::string generation_of(const Point& point);
 
 /// The part of the GPU's peak that the point reaches, recomputation included where the source tells

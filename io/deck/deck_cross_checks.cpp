@@ -100,10 +100,6 @@ void check_autocast(const Deck& deck, Origin& origin) {
   note_absent_classes(deck, origin);
 }
 
-std::string_view last_name(std::string_view name) {
-  return name.substr(name.rfind('.') + 1);
-}
-
 // DeepSpeed looks for the classes of leaf modules among all modules; of a config's model only the
 // class of the blocks of experts is known.
 void check_leaf_classes(const Deck& deck, const Origin& origin) {
@@ -112,9 +108,8 @@ void check_leaf_classes(const Deck& deck, const Origin& origin) {
   for (const ListModule& m : deck.model.modules) known.push_back(m.python_class);
   known.push_back(deck.model.decoder->moe.block_class);
   for (const std::string& name : deck.zero.knobs.leaves.classes)
-    if (std::none_of(known.begin(), known.end(), [&](const std::string& k) {
-          return name == k || (name == last_name(k) && !name.empty());
-        }))
+    if (std::none_of(known.begin(), known.end(),
+                     [&](const std::string& k) { return LeafModules::means(name, k); }))
       origin.not_modelled("deepspeed.zero_optimization.leaf_module.classes", name,
                           "it is not known which modules have this class: name them by "
                           "name_suffixes, or give the modules of a list their class");

@@ -140,29 +140,15 @@ void mute_without_effect(DsConfig& c) {
   mute_rate(c);
 }
 
-namespace {
-
-// A name, or a list of names; rules.cpp refuses anything else.
-std::vector<std::string> names_of(const Json& value) {
-  std::vector<std::string> names;
-  for (const Json& name : value.is_array() ? value : Json::array({value}))
-    if (name.is_string()) names.push_back(name.get<std::string>());
-  return names;
-}
-
-}  // namespace
-
 ZeroKnobs zero_knobs(const DsConfig& c) {
   Deck deck;
-  for (const DsValues* values : {&c.top, &c.zero, &c.bf16}) values->fill(deck);
+  for (const DsValues* values : {&c.top, &c.zero, &c.bf16, &c.leaf_module}) values->fill(deck);
   ZeroKnobs k = deck.zero.knobs;
   const Json overlap = c.zero.effective(in<&K::overlap_comm>);
   if (overlap.is_null()) k.overlap_comm = c.stage == 3;
   if (k.allgather_sequential && c.stage == 3) k.prefetch_bucket_size = 1;
   k.hpz_partition_size = std::max<std::int64_t>(1, k.hpz_partition_size);
   k.sums_gradients = c.top.at("gradient_allreduce_op") == "sum";
-  k.leaves = {names_of(c.leaf_module.at("classes")), names_of(c.leaf_module.at("names")),
-              names_of(c.leaf_module.at("name_suffixes"))};
   return k;
 }
 

@@ -37,10 +37,15 @@ std::int64_t number_of(const Json& value) {
   return as_integer(value).value_or(1);
 }
 
+// The ranks that the section `tensor_parallel` divides layers over.
+std::int64_t tensor_ranks(const DsValues& c) {
+  return std::max<std::int64_t>(number_of(c.at("autotp_size")), 1);
+}
+
 // What AutoTP divides is modelled as it does by itself. These keys would make it divide, or send,
 // something else.
 void check_tensor_parallel(const DsValues& c, const Origin& origin) {
-  if (number_of(c.at("autotp_size")) <= 1) return;
+  if (tensor_ranks(c) == 1) return;
   for (const char* name : {"tp_overlap_comm", "vocab_parallel_lm_head", "vocab_parallel_ce_backend",
                            "partition_config", "preset_model", "injection_policy_tuple"})
     if (const Json value = c.at(name); !counts_as_absent(value) && value != "torch")
@@ -49,8 +54,8 @@ void check_tensor_parallel(const DsValues& c, const Origin& origin) {
 
 // The group of a section `tp`, if the config has one.
 void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& origin) {
-  const std::int64_t size = number_of(c.at("autotp_size")), own = number_of(group.at("tp_size"));
-  if (size <= 1) return;
+  const std::int64_t size = tensor_ranks(c), own = number_of(group.at("tp_size"));
+  if (size == 1) return;
   if (own != 1 && own != size)
     origin.refuse(
         group.key("tp_size"), group.at("tp_size"),
@@ -95,7 +100,7 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
 ParallelSpec parallel_spec(const DsConfig& c) {
   ParallelSpec spec;
   if (const auto it = c.parts.find("tensor_parallel"); it != c.parts.end())
-    spec.tensor = std::max<std::int64_t>(number_of(it->second.at("autotp_size")), 1);
+    spec.tensor = tensor_ranks(it->second);
   return spec;
 }
 

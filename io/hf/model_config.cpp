@@ -75,13 +75,14 @@ ModelConfig text_part(Origin& origin, const ModelConfig& c) {
 void assume_sequence(Origin& origin, const ModelConfig& c, const std::string& file,
                      const Json& positions) {
   const char* key = c.find("n_positions") ? "n_positions" : "max_position_embeddings";
-  origin.note(
-      FindingKind::assumed, "model.sequence",
-      fmt::format("{}: {} of the model's config, which is an upper bound and not the "
-                  "length that one trains with: give --set model.sequence=LENGTH, "
-                  "\"model\": {{\"config\": \"{}\", \"sequence\": LENGTH}}, or hf.max_length "
-                  "beside the trainer's other arguments",
-                  brief(positions), key, file));
+  origin.findings().push_back(
+      {FindingKind::assumed, "model.sequence",
+       fmt::format("{}: {} of the model's config, which is an upper bound and not the "
+                   "length that one trains with: give --set model.sequence=LENGTH, "
+                   "\"model\": {{\"config\": \"{}\", \"sequence\": LENGTH}}, or hf.max_length "
+                   "beside the trainer's other arguments",
+                   brief(positions), key, file),
+       true});
 }
 
 void note_long_sequence(Origin& origin, const Json& positions, const Json& given) {

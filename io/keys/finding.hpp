@@ -24,8 +24,9 @@ std::string_view to_string(FindingKind);
 /// One remark about one key of a deck.
 struct Finding {
   FindingKind kind;
-  std::string key;   // the path of the key in the deck, as `--set` takes it
-  std::string text;  // the reason, or the value
+  std::string key;           // the path of the key in the deck, as `--set` takes it
+  std::string text;          // the reason, or the value
+  bool upper_bound = false;  // of what is assumed: the most that the value can be
 };
 
 }  // namespace shardmark

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 #include <string_view>
 #include <type_traits>
 #include <vector>
@@ -106,6 +107,8 @@ constexpr KeyType type_of() {
     return KeyType::number;
   else if constexpr (std::is_same_v<T, std::string>)
     return KeyType::text;
+  else if constexpr (std::is_same_v<T, std::vector<std::string>>)
+    return KeyType::names;
   else
     return KeyType::object;  // its own section has the keys of the structure
 }
@@ -124,7 +127,7 @@ Json get(const std::optional<T>& field) {
   return field ? get(*field) : Json();
 }
 
-// Null leaves the field as it is.
+// Null leaves the field as it is. One name is a list of one.
 template<class T>
 void set([[maybe_unused]] T& field, const Json& value) {
   if (value.is_null()) return;
@@ -132,6 +135,10 @@ void set([[maybe_unused]] T& field, const Json& value) {
   } else if constexpr (std::is_enum_v<T>) {
     for (const T each : all_values<T>)
       if (value == to_string(each)) field = each;
+  } else if constexpr (type_of<T>() == KeyType::names) {
+    field.clear();
+    for (const Json& name : value.is_array() ? value : Json::array({value}))
+      field.push_back(name.get<std::string>());
   } else {
     value.get_to(field);
   }

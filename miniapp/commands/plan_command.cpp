@@ -106,14 +106,12 @@ std::string fit_line(const std::optional<Fit>& fit) {
 // guess.
 constexpr std::int64_t usual_sequence = 4096;
 
-std::optional<EnumArray<Tier, std::int64_t>> bytes_at_usual_sequence(Deck deck, const Batch& batch,
-                                                                     const PlanArguments& a,
-                                                                     const Profile& profile) {
-  const bool guessed = std::any_of(deck.assumptions.begin(), deck.assumptions.end(),
-                                   [](const std::string& sentence) {
-                                     return sentence.starts_with("model.sequence = ") &&
-                                            sentence.find("upper bound") != std::string::npos;
-                                   });
+std::optional<EnumArray<Tier, std::int64_t>> bytes_at_usual_sequence(
+    Deck deck, const std::vector<Finding>& findings, const Batch& batch, const PlanArguments& a,
+    const Profile& profile) {
+  const bool guessed = std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
+    return f.key == "model.sequence" && f.upper_bound;
+  });
   if (!guessed || deck.model.sequence <= usual_sequence) return {};
   deck.model.sequence = usual_sequence;
   return allocated_bytes(build_legal_program(deck, batch, a.ranks, a.rank, profile));
@@ -130,26 +128,29 @@ std::string usual_sequence_line(const std::optional<EnumArray<Tier, std::int64_t
 }  // namespace
 
 ExitStatus plan_command(const PlanArguments& a) {
-  Deck deck = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks).deck;
+  LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks);
+  Deck& deck = loaded.deck;
   const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
   Profile profile;
   profile.ranks_per_node = a.ranks_per_node;
   const auto fit = apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
   const Program program = build_legal_program(deck, batch, a.ranks, a.rank, profile);
   const Budgets budgets = deck_budgets(deck, a.ranks_per_node);
-  const std::string text = print_text(program);
-  const auto shorter = bytes_at_usual_sequence(deck, batch, a, profile);
-  if (a.format == "dot")
+  if (a.format == "dot") {
     print_out(print_dot(program));
-  else if (a.format == "json") {
+    return ExitStatus::valid;
+  }
+  const std::string text = print_text(program);
+  const auto shorter = bytes_at_usual_sequence(deck, loaded.findings, batch, a, profile);
+  if (a.format == "json") {
     auto json = print_json(program, budgets, hash_hex(text));
     json["work"] = work_json(program);
     json["heaviest_ranks"] = heaviest_ranks(deck, a.ranks);
     if (fit) json["fit"] = print_json(*fit);
     if (!deck.assumptions.empty()) json["assumptions"] = deck.assumptions;
     if (shorter)
-      json["memory_at_sequence_4096"] = {{"device", (*shorter)[Tier::device]},
-                                         {"host", (*shorter)[Tier::host]}};
+      json[fmt::format("memory_at_sequence_{}", usual_sequence)] = {
+          {"device", (*shorter)[Tier::device]}, {"host", (*shorter)[Tier::host]}};
     if (const auto volume = volume_between_nodes(program, deck, a.ranks_per_node))
       json["volume"]["between_nodes"] = print_json(*volume);
     print_out(json.dump(2, ' ', true) + "\n");

@@ -13,33 +13,35 @@
 namespace shardmark {
 namespace {
 
+// The hash of the elements [first, end) of the model that a piece of a state has.
+std::uint64_t hash_range(const Context& context, const Executor& executor, const StatePiece& piece,
+                         std::int64_t first, std::int64_t end) {
+  const Bound slot = executor.slot(piece.slot);
+  auto* data =
+      slot.as<std::byte>() + (piece.offset + first - piece.first_elem) * dtype_bytes(slot.dtype);
+  return state_hash(context, {slot.dtype, data}, end - first, first);
+}
+
 // Sums the hashes of this rank's pieces of a state.
 std::uint64_t hash_local(const Context& context, const Program& program, const Executor& executor,
                          State state) {
   std::uint64_t sum = 0;
-  for (const StatePiece& piece : program.states) {
-    if (piece.state != state) continue;
-    const Bound slot = executor.slot(piece.slot);
-    auto* data = slot.as<std::byte>() + piece.offset * dtype_bytes(slot.dtype);
-    sum += state_hash(context, {slot.dtype, data}, piece.elems, piece.first_elem);
-  }
+  for (const StatePiece& piece : program.states)
+    if (piece.state == state)
+      sum += hash_range(context, executor, piece, piece.first_elem, piece.first_elem + piece.elems);
   return sum;
 }
 
-// The same for what all ranks that divide layers have: parameters that are not cut.
+// Sums the hashes of what every rank of a divided layer has: parameters that are not cut.
 std::uint64_t hash_uncut(const Context& context, const Program& program, const Executor& executor,
                          State state) {
   std::uint64_t sum = 0;
   for (const StatePiece& piece : program.states) {
     if (piece.state != state) continue;
-    const Bound slot = executor.slot(piece.slot);
     for (const Param& p : program.model.params) {
       const std::int64_t first = std::max(piece.first_elem, p.first_elem);
       const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
-      if (end <= first || p.slice.cuts()) continue;
-      auto* data = slot.as<std::byte>() +
-                   (piece.offset + first - piece.first_elem) * dtype_bytes(slot.dtype);
-      sum += state_hash(context, {slot.dtype, data}, end - first, first);
+      if (first < end && !p.slice.cuts()) sum += hash_range(context, executor, piece, first, end);
     }
   }
   return sum;

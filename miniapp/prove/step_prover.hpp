@@ -41,8 +41,9 @@ class StepProver {
   ProofResult result(double timed_s) const;
   /// Collective. The first failure in the lowest step, with its rank; empty if there is none.
   std::string first_failure() const;
-  /// Collective. The first step in which a rank read other data than the rank before it reads at
-  /// the same place, or than the ranks with which it divides layers; empty if there is none.
+  /// Collective. Describes the first step in which a rank read data that differs from what the rank
+  /// before it predicts for the same place, or from what the ranks read that divide layers with it.
+  /// Returns an empty text if there is no such step.
   std::string data_difference() const;
 
  private:

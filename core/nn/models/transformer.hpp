@@ -47,8 +47,9 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers);
 
-/// The same for what remains of a divided module's pass once its ranks have added up the buffer
-/// `partial`, or gathered the logits. dims.part says which part of each divided module this is.
+/// Each call finishes a pass through a module whose layers are divided over ranks. It runs after
+/// the ranks have summed the buffer `partial`, or have gathered the logits. dims.part says which
+/// part of each divided module this rank has.
 void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
                              const TransformerBuffers& buffers);
 void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,

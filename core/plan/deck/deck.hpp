@@ -165,6 +165,11 @@ struct LeafModules {
       "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock"};
   std::vector<std::string> names = {}, name_suffixes = {};
   bool operator==(const LeafModules&) const = default;
+
+  /// Whether a name of a class means `python_class`: as a whole, or what follows its last point.
+  static bool means(std::string_view name, std::string_view python_class) {
+    return name == python_class || name == python_class.substr(python_class.rfind('.') + 1);
+  }
 };
 
 /// The knobs of DeepSpeed's own schedule, in elements, with the defaults of DeepSpeed 0.19.8.

@@ -22,7 +22,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .qkv_bias = s.qkv_bias,
           .family = s.family,
           .dtype = dtype,
-          .head_channels = s.part.cuts() ? head_dim_of(s) : decoder->attention.head_dim,
+          .head_channels = head_dim_of(s),
           .rules = {},
           .sparse = false,
           .part = s.part,

@@ -5,6 +5,7 @@
 
 #include <core/plan/price/event_time.hpp>
 #include <core/plan/price/gpu_kernels.hpp>
+#include <core/plan/price/product_rates.hpp>
 
 namespace shardmark {
 namespace {
@@ -17,28 +18,15 @@ double of(std::int64_t n) {
   return static_cast<double>(n);
 }
 
-double peak_of(const DeviceModel& d, Dtype type) {
-  return d.peak_flops[type] > 0 ? d.peak_flops[type] : d.peak_flops[Dtype::fp32];
-}
-
 // 0: the product is priced by itself.
 double fused_efficiency(const DeviceModel& d, ProductPart part) {
   if (part == ProductPart::linear) return 0;
-  const double backward = d.attention_backward_efficiency;
-  return part == ProductPart::attention_backward && backward > 0 ? backward
-                                                                 : d.attention_efficiency;
+  return attention_efficiency_of(d, part == ProductPart::attention_backward);
 }
 
 // FLOP/s of the kernel that computes all of attention; 0: the product is priced by itself.
 double fused_rate(const DeviceModel& d, const Product& p) {
   return peak_of(d, p.type) * fused_efficiency(d, p.part);
-}
-
-// What one product reads and writes.
-double operand_bytes(const Product& p) {
-  const double c = of(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
-  return of(p.batch) * (of(dtype_bytes(p.type)) * (of(p.m) * of(p.k) + of(p.k) * of(p.n)) +
-                        c * of(p.m) * of(p.n));
 }
 
 // How badly measurements with `have` busy ranks stand for `want`.
@@ -133,7 +121,7 @@ void EventTimes::note(const std::string& what, double beyond) {
   most = std::max(most, beyond);
 }
 
-// Of one of its `count`.
+// Returns the seconds of one of the `count` products, from what the device is.
 double EventTimes::unmeasured_product(const Product& p) const {
   const DeviceModel& d = machine_.device;
   if (has_tiles(d)) return software_product_s(machine_, p);

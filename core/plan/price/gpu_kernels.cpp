@@ -5,16 +5,13 @@
 #include <limits>
 
 #include <core/plan/price/gpu_kernels.hpp>
+#include <core/plan/price/product_rates.hpp>
 
 namespace shardmark {
 namespace {
 
 double as_double(std::int64_t n) {
   return static_cast<double>(n);
-}
-
-double matrix_peak(const DeviceModel& d, Dtype type) {
-  return d.peak_flops[type] > 0 ? d.peak_flops[type] : d.peak_flops[Dtype::fp32];
 }
 
 double stream_rate(const DeviceModel& d) {
@@ -40,13 +37,10 @@ double speed_of(const Tile& tile) {
   return speed(tile) / speed(tiles.front());
 }
 
+// Parts of the inner dimension meet in memory in fp32.
 double bytes_of_product(const Product& p, double parts) {
-  const double c = as_double(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
-  const double m = as_double(p.m), n = as_double(p.n), k = as_double(p.k);
-  // Parts of the inner dimension meet in memory in fp32.
-  const double meeting = parts > 1 ? 8 * parts * m * n : 0;
-  return as_double(p.batch) *
-         (as_double(dtype_bytes(p.type)) * (m * k + k * n) + c * m * n + meeting);
+  const double meeting = parts > 1 ? 8 * parts * as_double(p.m) * as_double(p.n) : 0;
+  return operand_bytes(p) + as_double(p.batch) * meeting;
 }
 
 // What FlashAttention-2 gained over the first one (Dao, FlashAttention-2, 2023: about twice).
@@ -57,12 +51,10 @@ constexpr double first_of_second = 0.6;
 constexpr double forward_passes = 9, backward_passes = 11;
 
 double fused_attention_s(const DeviceModel& d, const Software& software, const AttentionWork& a) {
-  const double backward = d.attention_backward_efficiency > 0 ? d.attention_backward_efficiency
-                                                              : d.attention_efficiency;
   const double products = a.backward ? 5 : 2;
   // One exponential per score, in forward beside two products and in backward beside five.
   const double depth = a.head_dim + d.softmax_depth * 2 / products;
-  double rate = matrix_peak(d, a.dtype) * (a.backward ? backward : d.attention_efficiency);
+  double rate = peak_of(d, a.dtype) * attention_efficiency_of(d, a.backward);
   if (software.attention != AttentionKernel::fused) rate *= d.portable_attention;
   if (software.attention == AttentionKernel::first_fused) rate *= first_of_second;
   return rate > 0 ? 2 * products * a.scores * depth / rate : 0;
@@ -100,7 +92,7 @@ double operations_over_fused(std::string_view kernel) {
       // To fp32 (2 + 4), square (4 + 4), mean (4), scale (4 + 4), from fp32 (4 + 2), weight (2 +
       // 2).
       {"rms_norm_forward", 36.0 / 4},
-      // As many operations again, each with a gradient that it reads as well.
+      // Backward has as many operations as forward, and each of them reads a gradient as well.
       {"rms_norm", 6},
       // To fp32 (2 + 4), multiply pairs (4 + 4), from fp32 (4 + 2).
       {"rotary", 20.0 / 4},
@@ -116,7 +108,7 @@ double operations_over_fused(std::string_view kernel) {
 }  // namespace
 
 double tiled_product_s(const DeviceModel& d, const Product& p) {
-  const double peak = matrix_peak(d, p.type) * d.product_efficiency / d.multiprocessors;
+  const double peak = peak_of(d, p.type) * d.product_efficiency / d.multiprocessors;
   // Without a peak, what memory moves is all that is known.
   if (peak <= 0) return stream_rate(d) > 0 ? bytes_of_product(p, 1) / stream_rate(d) : 0;
   double least = std::numeric_limits<double>::infinity();
@@ -138,7 +130,7 @@ double tiled_product_s(const DeviceModel& d, const Product& p) {
 double software_product_s(const Machine& machine, const Product& p) {
   const DeviceModel& d = machine.device;
   const double half = tiled_product_s(d, p);
-  const double peak = matrix_peak(d, p.type);
+  const double peak = peak_of(d, p.type);
   if (!machine.software.fp8_products || p.in_head || p.part != ProductPart::linear ||
       d.fp8_flops <= peak || stream_rate(d) <= 0)
     return half;

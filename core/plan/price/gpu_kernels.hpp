@@ -21,7 +21,8 @@ inline bool has_tiles(const DeviceModel& device) {
 /// than its operands and result move through memory at `stream_efficiency`.
 double tiled_product_s(const DeviceModel& device, const Product& product);
 
-/// The same of a product that the software may compute in fp8, whose operands are converted first.
+/// Seconds of a product as the software computes it: in fp8 where that is faster, with the time to
+/// convert the operands.
 double software_product_s(const Machine& machine, const Product& product);
 
 /// Seconds of the attention of one event, as the software computes it.

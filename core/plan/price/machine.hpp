@@ -258,7 +258,8 @@ struct MachineProvenance {
   double spread = 0;                     // median over points of (75th - 25th percentile) / median
   std::optional<bool> busy;              // other work ran during the measurements
   std::optional<double> held_out_error;  // mean |error| over points that interpolation left out
-  /// Of published steps that the figures were not fitted on, 9 of 10 are missed by less.
+  /// The relative error that 9 of 10 published steps stay below if the figures are fitted without
+  /// them.
   std::optional<double> crosswise_error_90;
   FittedOn fitted_on;
   std::string note;

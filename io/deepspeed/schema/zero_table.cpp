@@ -100,12 +100,9 @@ constexpr Key zero_keys[] = {
 // clang-format on
 
 constexpr Key leaf_module[] = {
-    Key("classes", any, R"(["transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
-      "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
-      "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock"])")
-        .used(three),
-    Key("names", any, "[]").used(three),
-    Key("name_suffixes", any, "[]").used(three),
+    Key("classes", in<&K::leaves, &LeafModules::classes>, "").of_type(any).used(three),
+    Key("names", in<&K::leaves, &LeafModules::names>, "").of_type(any).used(three),
+    Key("name_suffixes", in<&K::leaves, &LeafModules::name_suffixes>, "").of_type(any).used(three),
 };
 
 }  // namespace

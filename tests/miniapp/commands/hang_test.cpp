@@ -14,7 +14,7 @@ namespace {
 // Where a rank ends itself while MPI is open (`_exit`, whose status tests/miniapp/ranks looks at),
 // the launcher may see its lost connection before its status, and gives one of its own.
 constexpr int launchers_own = -1;
-// Of every phase, so it leaves time for MPI_Init on a busy machine.
+// The limit holds for every phase, MPI_Init included, which takes longer on a busy machine.
 constexpr const char* phase_limit_s = "6";
 
 struct Hang {

@@ -8,13 +8,11 @@ namespace shardmark {
 namespace {
 
 bool is_leaf(const Module& module, const LeafModules& named) {
-  const std::string& full = module.python_class;
-  const std::string short_name = full.substr(full.rfind('.') + 1);
   const auto any = [](const std::vector<std::string>& list, const auto& matches) {
     return std::any_of(list.begin(), list.end(), matches);
   };
   const auto is_class = [&](const std::string& c) {
-    return !full.empty() && (c == full || c == short_name);
+    return !module.python_class.empty() && LeafModules::means(c, module.python_class);
   };
   return any(named.classes, is_class) ||
          any(named.names, [&](const std::string& n) { return n == module.name; }) ||

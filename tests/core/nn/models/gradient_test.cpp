@@ -34,18 +34,22 @@ struct Shape {
   }
 };
 
+// Moves the model away from its symmetric start, by up to 500 / divisor: every weight is large
+// enough to matter, and no bias is zero.
+void leave_start(SingleProcess& model, float divisor) {
+  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
+    float* v = model.values(t, model.param);
+    for (std::int64_t i = 0; i < model.shape.params[t].elems; ++i)
+      v[i] += (static_cast<float>(mix(17, t, i) % 1000) - 500.0f) / divisor;
+  }
+}
+
 struct GradientCheck : ::testing::TestWithParam<Shape> {};
 
 TEST_P(GradientCheck, agrees_with_difference_quotients_of_a_double_model) {
   const Shape s = GetParam();
   SingleProcess model(s.spec(), s.micro_batch, 5);
-  // Moves the model away from its symmetric start: every weight is large enough to matter, and no
-  // bias is zero.
-  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
-    float* v = model.values(t, model.param);
-    for (std::int64_t i = 0; i < model.shape.params[t].elems; ++i)
-      v[i] += static_cast<float>(mix(17, t, i) % 1000) / 4000.0f - 0.125f;
-  }
+  leave_start(model, 4000);
   model.uniform_tokens(3, 0);
   model.forward();
   model.backward();
@@ -199,11 +203,7 @@ struct MixtureCheck : ::testing::TestWithParam<Mixed> {};
 // Experts are chosen by turns, since another choice would change the loss by a jump.
 TEST_P(MixtureCheck, loss_changes_along_each_gradient_by_its_norm) {
   SingleProcess model(GetParam().spec(), 3, 5);
-  for (std::size_t t = 0; t < model.shape.params.size(); ++t) {
-    float* v = model.values(t, model.param);
-    for (std::int64_t i = 0; i < model.shape.params[t].elems; ++i)
-      v[i] += static_cast<float>(mix(17, t, i) % 1000) / 2000.0f - 0.25f;
-  }
+  leave_start(model, 2000);
   model.uniform_tokens(3, 0);
   model.forward();
   model.backward();
