@@ -138,6 +138,19 @@ std::string printed(const Json& text) {
   return text.dump(2, ' ', true, Json::error_handler_t::replace);
 }
 
+// What helps where the model is missing, because the file may be one of those that a deck names.
+std::string what_to_give(const Json& text) {
+  if (text.contains("model_type"))
+    return "this is a model's config.json, not a deck: name it in a deck, \"model\": {\"config\": "
+           "FILE}; `shardmark predict` and `shardmark advise` take it with --model FILE";
+  for (const char* key :
+       {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "bf16", "fp16"})
+    if (text.contains(key))
+      return "this is a DeepSpeed config, not a deck: name it in a deck, \"deepspeed\": FILE; "
+             "`shardmark predict` and `shardmark advise` take it with --deepspeed FILE";
+  return "give the section that says what to train";
+}
+
 Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::optional<int> world) {
   const Json empty = Json::object();
   KeyReader reader(origin, text, "");
@@ -150,7 +163,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   deck.name = name_of_file(deck.path);
   reader.text("name", deck.name);
   read_trace(reader, loaded.output.trace);
-  if (!reader.any("model")) origin.missing("model", "give the section that says what to train");
+  if (!reader.any("model")) origin.missing("model", what_to_give(text));
   read_run(section("run"), deck);
   read_model(section("model"), deck);
   if (reader.any("data")) read_data(section("data"), deck);

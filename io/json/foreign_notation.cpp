@@ -112,6 +112,11 @@ bool is_yaml_key(std::string_view line) {
          (colon + 1 == line.size() || line[colon + 1] == ' ');
 }
 
+// A line with which YAML begins: a document, an element of a list, or a key.
+bool is_yaml_line(std::string_view line) {
+  return line.starts_with("---") || line.starts_with("- ") || is_yaml_key(line);
+}
+
 constexpr std::string_view yaml_remedy =
     "this is YAML: write JSON, with braces and quoted keys; Accelerate's config may be YAML if the "
     "name of its file ends in .yaml";
@@ -124,7 +129,7 @@ bool has_braces(const std::vector<Line>& lines) {
 
 std::optional<std::string> foreign_notation(std::string_view text) {
   const std::vector<Line> lines = lines_of(text);
-  if (!has_braces(lines) && (lines[0].content.starts_with("---") || is_yaml_key(lines[0].content)))
+  if (!has_braces(lines) && is_yaml_line(lines[0].content))
     return at(text, lines[0].position, yaml_remedy);
   return Scanner(text).python();
 }

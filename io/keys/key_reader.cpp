@@ -87,8 +87,11 @@ void refuse_unknown(const Origin& origin, std::string_view parent, std::string_v
                     const Json& value, const std::vector<std::string>& known) {
   const std::string meant = did_you_mean(name, known, "\"");
   if (!meant.empty()) origin.refuse(join_key(parent, name), value, "unknown key: " + meant);
+  constexpr std::size_t shown = 32;  // more names help nobody
   std::string all;
-  for (const std::string& k : known) all += (all.empty() ? "" : ", ") + k;
+  for (std::size_t i = 0; i < std::min(shown, known.size()); ++i)
+    all += (all.empty() ? "" : ", ") + known[i];
+  if (known.size() > shown) all += fmt::format(" and {} more", known.size() - shown);
   origin.refuse(join_key(parent, name), value,
                 fmt::format("unknown key: remove it; known here: {}", all));
 }

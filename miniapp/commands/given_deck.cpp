@@ -48,7 +48,9 @@ void require_one_model(const DeckArguments& a, std::string_view command) {
                     command));
   if (!a.deck.empty() && !a.model.empty())
     throw DeckError(fmt::format(
-        "--model {}: the deck {} has a model of its own: give one of the two", a.model, a.deck));
+        "--model {}: beside the deck {}, which has a model of its own: give one of the two (a "
+        "DeepSpeed config is given with --deepspeed FILE)",
+        a.model, a.deck));
   if (!a.model.empty() && a.deepspeed.empty() && a.batch == 0 && !sets_any(a, "deepspeed"))
     throw DeckError(fmt::format(
         "{}: the DeepSpeed config is missing: give --deepspeed FILE, or at least a batch and a "

@@ -237,6 +237,20 @@ TEST(BadDeck, what_is_missing_is_named) {
   expect_says(message_of<DeckError>([&] { load_deck(no_model, {}); }), {"d.json: model: missing"});
 }
 
+TEST(BadDeck, a_file_that_a_deck_would_name_is_told_from_a_deck) {
+  const ScratchFolder folder;
+  const struct {
+    const char *text, *what, *remedy;
+  } cases[] = {
+      {R"({"model_type": "llama", "hidden_size": 64})", "config.json", "--model FILE"},
+      {R"({"zero_optimization": {"stage": 3}})", "DeepSpeed config", "--deepspeed FILE"},
+      {R"({"train_micro_batch_size_per_gpu": 1})", "DeepSpeed config", "--deepspeed FILE"},
+  };
+  for (const auto& c : cases)
+    expect_says(message_of<DeckError>([&] { load_deck(folder.write("c.json", c.text), {}); }),
+                {"c.json: model: missing", c.what, c.remedy});
+}
+
 TEST(BadDeck, a_deck_that_is_good_to_plan_may_lack_what_a_run_needs) {
   const ScratchFolder folder;
   const std::string path = folder.write("d.json", R"({

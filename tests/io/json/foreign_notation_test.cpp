@@ -35,7 +35,8 @@ TEST(ForeignNotation, python_is_named_with_its_place_and_remedy) {
 }
 
 TEST(ForeignNotation, yaml_is_named) {
-  for (const char* text : {"a: 1\nb:\n  c: 2\n", "---\na: 1\n", "# first\nmodel: x\n"})
+  for (const char* text :
+       {"a: 1\nb:\n  c: 2\n", "---\na: 1\n", "# first\nmodel: x\n", "# first\n- a\n- b\n"})
     expect_says(refusal(text, JsonRules::deck), {"this is YAML", "line ", "column 1"});
   for (const char* text : {"a: 1\nb:\n  c: 2\n", "b:\n  - 1\n  - 2\n"})
     expect_says(refusal(text, JsonRules::deepspeed), {"this is YAML", ".yaml"});

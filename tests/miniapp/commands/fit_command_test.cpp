@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // model.fit for users: `plan` and `run` choose the same number of layers and print it.
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <core/memory/budget.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -61,8 +63,10 @@ TEST(Fit, PrintsAFigureThatComparesModelsOfAnySize) {
 TEST(Fit, FillsWhatIsFoundFreeWhereTheDeckGivesNoBudget) {
   const Workplace place;
   const std::string deck = fit_deck(place, "{}");
-  const Outcome ran =
-      run({.args = {"run", deck, "--out", place.out(), "--set", "model.fit=0.002"}});
+  // Some 50 MB, however much is free.
+  const double part = 5e7 / static_cast<double>(find_memory(1).bytes);
+  const Outcome ran = run(
+      {.args = {"run", deck, "--out", place.out(), "--set", fmt::format("model.fit={}", part)}});
   ASSERT_EQ(ran.status, 0) << ran.err << ran.out;
   const Json report = place.report();
   const Json& memory = report.at("memory");

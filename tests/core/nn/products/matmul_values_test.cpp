@@ -69,18 +69,27 @@ void check_types(MatMulShape s, Bf16Products products) {
   }
   run();
   std::vector<char> written(c.size(), 0);
-  for (std::int64_t batch = 0; batch < s.batch; ++batch)
-    for (std::int64_t i = 0; i < s.m; ++i)
-      for (std::int64_t j = 0; j < s.n; ++j) {
-        const std::int64_t at = batch * s.stride_c + i * s.ldc + j;
-        double sum = (s.accumulate ? widen(before[at]) : 0.0) + (s.bias ? widen(bias[j]) : 0.0);
-        for (std::int64_t k = 0; k < s.k; ++k)
-          sum += double(widen(
-                     a[batch * s.stride_a + (s.transpose_a ? k * s.lda + i : i * s.lda + k)])) *
-                 widen(b[batch * s.stride_b + (s.transpose_b ? j * s.ldb + k : k * s.ldb + j)]);
-        ASSERT_NEAR(widen(c[at]), sum, bound<C>(s, sum)) << i << ", " << j;
-        written[at] = 1;
+  std::vector<double> wide(s.k * s.n), sums(s.n);
+  for (std::int64_t batch = 0; batch < s.batch; ++batch) {
+    for (std::int64_t k = 0; k < s.k; ++k)
+      for (std::int64_t j = 0; j < s.n; ++j)
+        wide[k * s.n + j] =
+            widen(b[batch * s.stride_b + (s.transpose_b ? j * s.ldb + k : k * s.ldb + j)]);
+    for (std::int64_t i = 0; i < s.m; ++i) {
+      const std::int64_t row = batch * s.stride_c + i * s.ldc;
+      for (std::int64_t j = 0; j < s.n; ++j)
+        sums[j] = (s.accumulate ? widen(before[row + j]) : 0.0) + (s.bias ? widen(bias[j]) : 0.0);
+      for (std::int64_t k = 0; k < s.k; ++k) {
+        const double factor =
+            widen(a[batch * s.stride_a + (s.transpose_a ? k * s.lda + i : i * s.lda + k)]);
+        for (std::int64_t j = 0; j < s.n; ++j) sums[j] += factor * wide[k * s.n + j];
       }
+      for (std::int64_t j = 0; j < s.n; ++j) {
+        ASSERT_NEAR(widen(c[row + j]), sums[j], bound<C>(s, sums[j])) << i << ", " << j;
+        written[row + j] = 1;
+      }
+    }
+  }
   for (std::int64_t at = 0; at < c.size(); ++at)
     ASSERT_TRUE(written[at] || widen(c[at]) == widen(before[at]))
         << "written outside of C at " << at;

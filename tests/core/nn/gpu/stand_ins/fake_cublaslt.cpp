@@ -3,7 +3,9 @@
 // column-major matrices, batches, the old C times beta, and a bias for each row of the result. As
 // in cuBLASLt, attributes of a wrong size, extents that do not match, and operands with less
 // alignment than promised are errors.
+#include <algorithm>
 #include <cstring>
+#include <vector>
 
 #include <cublasLt.h>
 #include <cuda_runtime_api.h>
@@ -69,6 +71,17 @@ void put(cudaDataType_t type, void* x, std::int64_t i, double value) {
   with_type(type, [&](auto t) {
     shardmark::round_to(static_cast<decltype(t)*>(x)[i], static_cast<float>(value));
   });
+}
+
+// A matrix of a product as floats, [columns][rows], which is how it is stored if `as_stored`.
+std::vector<float> widened(const void* x, const Layout& l, std::int64_t from, std::int64_t columns,
+                           std::int64_t rows, bool as_stored) {
+  std::vector<float> all(static_cast<std::size_t>(columns * rows));
+  for (std::int64_t column = 0; column < columns; ++column)
+    for (std::int64_t row = 0; row < rows; ++row)
+      all[column * rows + row] =
+          get(l.type, x, from + (as_stored ? column * l.ld + row : row * l.ld + column));
+  return all;
 }
 
 // The number of elements that one product has; otherwise an error.
@@ -196,23 +209,29 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t, cublasLtMatmulDesc_t desc, const
       reinterpret_cast<std::uintptr_t>(workspace) % 256 != 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   const float times = *static_cast<const float*>(alpha), before = *static_cast<const float*>(beta);
-  for (std::int64_t i = 0; i < lr.batch; ++i)
-    for (std::int64_t col = 0; col < e.n; ++col)
+  for (std::int64_t i = 0; i < lr.batch; ++i) {
+    // Both operands widened, [k][row] and [col][k].
+    const std::vector<float> left =
+        widened(a, la, i * la.stride, e.k, e.m, d.transa == CUBLAS_OP_N);
+    const std::vector<float> right =
+        widened(b, lb, i * lb.stride, e.n, e.k, d.transb == CUBLAS_OP_N);
+    std::vector<double> sums(static_cast<std::size_t>(e.m));
+    for (std::int64_t col = 0; col < e.n; ++col) {
+      std::fill(sums.begin(), sums.end(), 0.0);
+      for (std::int64_t k = 0; k < e.k; ++k) {
+        const double factor = right[col * e.k + k];
+        for (std::int64_t row = 0; row < e.m; ++row) sums[row] += left[k * e.m + row] * factor;
+      }
       for (std::int64_t row = 0; row < e.m; ++row) {
-        double sum = 0;
-        for (std::int64_t k = 0; k < e.k; ++k)
-          sum += double{get(la.type, a,
-                            i * la.stride +
-                                (d.transa == CUBLAS_OP_N ? k * la.ld + row : row * la.ld + k))} *
-                 get(lb.type, b,
-                     i * lb.stride + (d.transb == CUBLAS_OP_N ? col * lb.ld + k : k * lb.ld + col));
-        sum *= times;
+        double sum = sums[row] * times;
         const std::int64_t at = i * lr.stride + col * lr.ld + row;
         if (before != 0) sum += before * get(lc.type, c, i * lc.stride + col * lc.ld + row);
         if (d.epilogue == CUBLASLT_EPILOGUE_BIAS)
           sum += get(static_cast<cudaDataType_t>(d.bias_type), d.bias, row);
         put(lr.type, result, at, sum);
       }
+    }
+  }
   shardmark::test::stand_in::product_passed();
   return CUBLAS_STATUS_SUCCESS;
 }

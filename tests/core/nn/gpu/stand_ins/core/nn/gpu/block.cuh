@@ -37,7 +37,7 @@ inline constexpr int warp_lanes = 32;
 
 /// What the lanes of a warp pass to each other, by lane.
 struct Handed {
-  std::byte bytes[32];
+  alignas(16) std::byte bytes[48];
 };
 
 /// Waits until all threads of the block have arrived.
@@ -129,23 +129,26 @@ inline Fragment load_transposed(const void* row) {
   return gather("load_transposed", row, true);
 }
 
+// The lanes pass their operands widened, since eight lanes read each.
 template<class T>
 void multiply_add(float (&sum)[4], const Fragment& a, std::uint32_t b0, std::uint32_t b1) {
   struct Operands {
-    Fragment a;
-    std::uint32_t b[2];
-  } const mine{a, {b0, b1}};
-  const auto* all = stand_in::exchange("multiply_add", &mine, sizeof mine);
-  const auto value = [](std::uint32_t both, int k) {
-    return widen(T{static_cast<std::uint16_t>(k % 2 == 0 ? both : both >> 16)});
+    float a[4][2], b[2][2];
+  } mine;
+  const auto widen_both = [](std::uint32_t both, float(&to)[2]) {
+    for (int half = 0; half < 2; ++half)
+      to[half] = widen(T{static_cast<std::uint16_t>(both >> (16 * half))});
   };
+  for (int i = 0; i < 4; ++i) widen_both(a.part[i], mine.a[i]);
+  widen_both(b0, mine.b[0]);
+  widen_both(b1, mine.b[1]);
+  const auto* all = stand_in::exchange("multiply_add", &mine, sizeof mine);
+  const auto of = [&](int lane) { return reinterpret_cast<const Operands*>(all[lane].bytes); };
   for (int e = 0; e < 4; ++e) {
     const int row = stand_in::lane() / 4 + e / 2 * 8, column = stand_in::lane() % 4 * 2 + e % 2;
-    for (int k = 0; k < 16; ++k) {
-      const auto left = stand_in::read<Operands>(all[row % 8 * 4 + k % 8 / 2].bytes);
-      const auto right = stand_in::read<Operands>(all[column * 4 + k % 8 / 2].bytes);
-      sum[e] += value(left.a.part[row / 8 + k / 8 * 2], k) * value(right.b[k / 8], k);
-    }
+    for (int k = 0; k < 16; ++k)
+      sum[e] += of(row % 8 * 4 + k % 8 / 2)->a[row / 8 + k / 8 * 2][k % 2] *
+                of(column * 4 + k % 8 / 2)->b[k / 8][k % 2];
   }
 }
 
