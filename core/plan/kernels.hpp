@@ -6,11 +6,19 @@
 // clang-format off
 //   init_param   param w                   first values of Event::params[0] from Event::first on
 //   zero         buffer w
-//   load_batch   tokens w                  a micro-batch, [micro][sequence + 1]
+//   load_batch   tokens w, [positions w]   a micro-batch, [micro][sequence + 1]; if ranks divide samples,
+//                this rank's part of them and the positions of that part
 //   forward      each parameter r …, then buffers_of(decoder, role, forward)
 //   backward     each parameter r …, each gradient w|u …, then buffers_of(decoder, role, backward)
 //   forward_end, backward_end  buffers_of(decoder, role, that kernel): what remains of a divided
 //                module's pass once the ranks have added up, or gathered, what the pass left
+//   attention    saved u, workspace w      of whole samples, with this rank's part of the heads, where
+//                ranks divide samples; forward and backward of attn_proj are the projection then
+//   attention_backward  saved r, workspace u
+//   split_heads  parts w, from r           this rank's tokens: for each rank the heads that it has
+//   join_heads   into w, parts r           the way back; adds up what ranks have of one head
+//   split_tokens parts w, from r           this rank's heads: for each rank the tokens that it has
+//   join_tokens  into w, parts r           the way back
 //   accumulate   into u, from r            into += from, in the type of `into`
 //   convert      into w, from r            from / divisor (*), then in the type of `into`
 //   scale        buffer u                  buffer /= Event::divisor

@@ -96,10 +96,10 @@ enum class Gradients : std::uint8_t { none, accumulated, reduced };
 template<>
 inline constexpr std::size_t enum_size<Gradients> = 3;
 
-/// The most groups that a program has: the world, the partition's and that of tensors, two more if
-/// states are sharded on two levels, and one more if forward leaves parameters in larger parts than
-/// the optimizer's.
-inline constexpr int max_groups = 6;
+/// The most groups that a program has: the world, the partition's, those of tensors and of
+/// sequences, two more if states are sharded on two levels, and one more if forward leaves
+/// parameters in larger parts than the optimizer's.
+inline constexpr int max_groups = 7;
 /// Work within one queue runs in order. Each lane is a queue, except that the lane `comm` has one
 /// queue per group, since each group has its own communicator.
 inline constexpr int queue_count = lane_count - 1 + max_groups;
@@ -163,8 +163,9 @@ enum class Extent : std::uint8_t {
 struct Program {
   int world = 1, rank = 0, stage = 0;
   Mesh mesh;
-  // In `groups`: the ranks that share the partition, and those that divide layers (-1: none do).
-  int partition_group = 0, tensor_group = -1;
+  // In `groups`: the ranks that share the partition, those that divide layers, and those that
+  // divide samples (-1: none do).
+  int partition_group = 0, tensor_group = -1, sequence_group = -1;
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state
   Schedule schedule = Schedule::deepspeed;
   Reductions reductions = Reductions::native;

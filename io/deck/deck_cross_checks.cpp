@@ -130,18 +130,16 @@ void check_shard_size(const Deck& deck, Origin& origin) {
         fmt::format("{}: stage 0 partitions no states, so every rank holds all of them", size));
 }
 
-// What cannot be divided, and what is not modelled beside divided layers.
-void check_axes(const Deck& deck, const Origin& origin) {
-  const std::int64_t ranks = deck.zero.parallel.tensor;
-  if (ranks <= 1) return;
+// What is not modelled beside an axis. `lacking` says why this model has no such axis, if so.
+void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacking,
+                const Origin& origin) {
   const auto refuse = [&](const std::string& what) {
-    origin.not_modelled("deepspeed.tensor_parallel.autotp_size", ranks,
+    origin.not_modelled(std::string(axis.key), axis.ranks,
                         what + ": remove the key, or set it to 1");
   };
   if (!traits(deck.run.schedule).follows_deepspeed)
     refuse("it is modelled under run.schedule \"deepspeed\"");
-  if (const std::string what = undividable(deck.model, ranks); !what.empty())
-    refuse("AutoTP cannot divide the model evenly, or it is not modelled, with " + what);
+  if (!lacking.empty()) refuse(lacking);
   if (deck.run.compute != Compute::train) refuse("run.compute \"none\"");
   if (is_muon(deck.zero.optimizer.type)) refuse("the optimizer Muon");
   if (deck.model.fit) refuse("model.fit");
@@ -156,6 +154,23 @@ void check_axes(const Deck& deck, const Origin& origin) {
   // DeepSpeed makes these groups of neighbours in the world, which are no ranks of one partition.
   if (z.stage == 3 && z.knobs.hpz_partition_size > 1) refuse("zero_hpz_partition_size");
   if (z.knobs.quantized_weights || z.knobs.quantized_gradients) refuse("quantized communication");
+}
+
+void check_axes(const Deck& deck, const Origin& origin) {
+  const auto [tensors, samples] = deck.zero.parallel.axes();
+  if (tensors.ranks > 1) {
+    const std::string what = undividable(deck.model, tensors.ranks);
+    check_axis(deck, tensors,
+               what.empty()
+                   ? what
+                   : "AutoTP cannot divide the model evenly, or it is not modelled, with " + what,
+               origin);
+  }
+  if (samples.ranks > 1)
+    check_axis(
+        deck, samples,
+        tensors.ranks > 1 ? "tensor_parallel.autotp_size" : unsplittable(deck.model, samples.ranks),
+        origin);
 }
 
 }  // namespace

@@ -47,6 +47,16 @@ void mute_autocast(DsConfig& c) {
                "torch_autocast decides in which type each gradient is sent");
 }
 
+// The engine gives gradients the type of one key or of the other.
+void mute_comm_types(DsConfig& c) {
+  if (divides_samples(c))
+    c.top.mute("communication_data_type",
+               "seq_parallel_communication_data_type replaces it where ranks divide samples");
+  else
+    c.top.mute("seq_parallel_communication_data_type",
+               "has an effect only with sequence_parallel_size above 1");
+}
+
 void mute_buckets(DsConfig& c) {
   const bool contiguous = c.zero.effective(in<&K::contiguous_gradients>) == true;
   if (uses_bf16_optimizer(c)) {
@@ -134,6 +144,7 @@ void mute_without_effect(DsConfig& c) {
   mute_beside_offload(c);
   mute_precision(c);
   mute_autocast(c);
+  mute_comm_types(c);
   mute_buckets(c);
   mute_fetches(c);
   mute_scaling(c);

@@ -99,6 +99,7 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
 
 ParallelSpec parallel_spec(const DsConfig& c) {
   ParallelSpec spec;
+  spec.sequence = as_integer(c.top.at("sequence_parallel_size")).value_or(1);
   if (const auto it = c.parts.find("tensor_parallel"); it != c.parts.end())
     spec.tensor = tensor_ranks(it->second);
   return spec;

@@ -67,6 +67,17 @@ void check_param_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
                               to_string(model)));
 }
 
+// If ranks divide samples, the engine takes the type from a key of its own, and stages 1 and 2 send
+// fp32 whatever that says.
+Dtype comm_dtype(const DsConfig& c, Dtype model, const Origin& origin) {
+  const Json given = c.top.effective("communication_data_type");
+  if (!divides_samples(c)) return given.is_null() ? model : named_dtype(given).value_or(model);
+  constexpr const char* key = "seq_parallel_communication_data_type";
+  if (const Json own = c.top.at(key); !own.is_null() && named_dtype(own) != Dtype::fp32)
+    origin.not_modelled(c.top.key(key), own, "use \"fp32\" or remove the key");
+  return Dtype::fp32;
+}
+
 }  // namespace
 
 bool uses_bf16_optimizer(const DsConfig& c) {
@@ -84,8 +95,7 @@ PrecisionSpec precision_spec(const DsConfig& c, const Origin& origin) {
   if (c.bf16.flag("enabled") && c.bf16.flag("bf16_master_weights_and_grads") &&
       !uses_bf16_optimizer(c))
     spec.master = Dtype::bf16;
-  const Json comm = c.top.effective("communication_data_type");
-  spec.comm = comm.is_null() ? spec.model : named_dtype(comm).value_or(spec.model);
+  spec.comm = comm_dtype(c, spec.model, origin);
   if (spec.model == Dtype::fp16) {
     spec.check_overflow = true;
     spec.loss_scale = loss_scale_spec(c, origin);

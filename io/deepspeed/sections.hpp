@@ -56,6 +56,9 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
 void mute_parts(DsConfig& config);
 /// The axes that the config asks for.
 ParallelSpec parallel_spec(const DsConfig& config);
+inline bool divides_samples(const DsConfig& config) {
+  return parallel_spec(config).sequence > 1;
+}
 /// Throws DeckError for what acts in one of these sections, since nothing of them is modelled.
 void judge_parts(const DsConfig& config, Origin& origin, Schedule schedule);
 

@@ -10,8 +10,8 @@ std::unique_ptr<Model> make_model(const Deck& deck, const Program& program, cons
   if (deck.run.compute == Compute::none) return std::make_unique<ListModel>(deck, context);
   auto tokens = make_token_source(deck);
   if (witness != nullptr)
-    tokens = make_witnessed_source(std::move(tokens), program.partition_ranks(),
-                                   program.partition_rank(), deck, program.batch.micro, *witness);
+    tokens = make_witnessed_source(std::move(tokens), program.mesh.data_parts(),
+                                   program.mesh.data_part(), deck, program.batch.micro, *witness);
   return std::make_unique<TransformerModel>(deck, program, context, std::move(tokens));
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <utility>
 #include <vector>
 
 #include <core/error.hpp>
+#include <core/nn/layers/sequence_parts.hpp>
 #include <core/nn/models/transformer.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <core/plan/kernels.hpp>
@@ -67,11 +69,17 @@ void TransformerModel::run(const Program& program, const Event& event,
     return;
   switch (event.kernel) {
     case Kernel::init_param: return init(program, event, operands[0]);
-    case Kernel::load_batch: return load_batch(program, operands[0], values);
+    case Kernel::load_batch: return load_batch(program, operands, values);
     case Kernel::forward: return forward(program, event, operands, values);
     case Kernel::backward: return backward(program, event, operands, values);
     case Kernel::forward_end:
     case Kernel::backward_end: return end_pass(program, event, operands, values);
+    case Kernel::attention:
+    case Kernel::attention_backward: return attend(event, operands);
+    case Kernel::split_heads:
+    case Kernel::join_heads:
+    case Kernel::split_tokens:
+    case Kernel::join_tokens: return move_parts(event.kernel, operands[0], operands[1]);
     case Kernel::orthogonalize:
       return orthogonalize(context_, program, event, deck_.zero.optimizer, operands);
     default: break;
@@ -87,18 +95,64 @@ void TransformerModel::init(const Program& program, const Event& event, const Bo
              deck_.run.seed, p.slice);
 }
 
-void TransformerModel::load_batch(const Program& program, const Bound& tokens,
+void TransformerModel::load_batch(const Program& program, std::span<const Bound> into,
                                   const StepValues& values) const {
-  const auto fill = [&](std::int32_t* into) {
+  const Bound& tokens = into[0];
+  const auto fill = [&](std::int32_t* samples) {
     tokens_->fill(values.step,
-                  first_sample(values.micro_batch, program.partition_ranks(),
-                               program.partition_rank(), program.batch.micro),
-                  program.batch.micro, into);
+                  first_sample(values.micro_batch, program.mesh.data_parts(),
+                               program.mesh.data_part(), program.batch.micro),
+                  program.batch.micro, samples);
   };
-  if (device_is_host) return fill(tokens.as<std::int32_t>());
-  std::vector<std::int32_t> batch(static_cast<std::size_t>(tokens.elems));
+  const bool whole = !dims_.sequence_part.cuts();
+  if (whole && device_is_host) return fill(tokens.as<std::int32_t>());
+  const std::int64_t sequence = dims_.sequence * dims_.sequence_part.ranks;
+  std::vector<std::int32_t> batch(static_cast<std::size_t>(dims_.micro_batch * (sequence + 1)));
   fill(batch.data());
-  copy_to_device(context_.space, tokens.data, batch.data(), batch.size() * sizeof batch[0]);
+  if (!whole) load_part(batch, into[1]);
+  copy_to_device(context_.space, tokens.data, batch.data(),
+                 static_cast<std::size_t>(tokens.elems) * sizeof batch[0]);
+}
+
+// Moves this rank's tokens of each sample to the front. The last one is only the label of the one
+// before it, and the first of the next rank.
+void TransformerModel::load_part(std::vector<std::int32_t>& batch, const Bound& positions) const {
+  const std::int64_t own = dims_.sequence, all = own * dims_.sequence_part.ranks;
+  const std::int64_t first = own * dims_.sequence_part.rank;
+  std::vector<std::int64_t> places;
+  for (std::int64_t sample = 0; sample < dims_.micro_batch; ++sample) {
+    const auto from = batch.begin() + sample * (all + 1) + first;
+    std::copy(from, from + own + 1, batch.begin() + sample * (own + 1));
+    for (std::int64_t t = 0; t < own; ++t) places.push_back(first + t);
+  }
+  copy_to_device(context_.space, positions.data, places.data(), places.size() * sizeof places[0]);
+}
+
+void TransformerModel::attend(const Event& event, std::span<const Bound> ops) const {
+  TransformerBuffers b;
+  b.layer = event.unit - 1;
+  b.saved = ops[0].data;
+  b.workspace = ops[1].span<std::byte>();
+  event.kernel == Kernel::attention ? transformer_attention(context_, dims_, b)
+                                    : transformer_attention_backward(context_, dims_, b);
+}
+
+void TransformerModel::move_parts(Kernel kernel, const Bound& into, const Bound& from) const {
+  const bool splits = kernel == Kernel::split_heads || kernel == Kernel::split_tokens;
+  const Bound& parts = splits ? into : from;
+  const Bound& own = splits ? from : into;
+  SequenceParts shape{dims_.micro_batch, dims_.sequence, dims_.sequence_part.ranks, 0};
+  shape.channels = parts.elems / (dims_.rows() * shape.ranks);
+  if (kernel == Kernel::split_heads || kernel == Kernel::join_heads)
+    shape.copies = parts.elems * dtype_bytes(parts.dtype) / (own.elems * dtype_bytes(own.dtype));
+  const Stored to{dims_.dtype, into.data};
+  const ConstStored source{dims_.dtype, from.data};
+  switch (kernel) {
+    case Kernel::split_heads: return split_heads(context_, shape, source, to);
+    case Kernel::join_heads: return join_heads(context_, shape, source, to);
+    case Kernel::split_tokens: return split_tokens(context_, shape, source, to);
+    default: return join_tokens(context_, shape, source, to);
+  }
 }
 
 void TransformerModel::forward(const Program& program, const Event& event,

@@ -26,7 +26,11 @@ class TransformerModel : public Model {
 
  private:
   void init(const Program& program, const Event& event, const Bound& param) const;
-  void load_batch(const Program& program, const Bound& tokens, const StepValues& values) const;
+  void load_batch(const Program& program, std::span<const Bound> into,
+                  const StepValues& values) const;
+  void load_part(std::vector<std::int32_t>& batch, const Bound& positions) const;
+  void attend(const Event& event, std::span<const Bound> operands) const;
+  void move_parts(Kernel kernel, const Bound& into, const Bound& from) const;
   void forward(const Program& program, const Event& event, std::span<const Bound> operands,
                const StepValues& values);
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,

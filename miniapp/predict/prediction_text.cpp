@@ -88,7 +88,7 @@ std::string detail(const PredictedPoint& p) {
         "  whether it fits is unknown: neither the machine file nor the deck gives {}\n", unknown);
   text += fmt::format("  batch: {} per step: {} per micro-batch x {} accumulation x {}\n",
                       plural(p.program.batch.global, "sample"), p.program.batch.micro,
-                      p.program.batch.accumulation, plural(p.program.partition_ranks(), "rank"));
+                      p.program.batch.accumulation, plural(p.program.mesh.data_parts(), "rank"));
   for (const std::string& sentence : p.notes) text += fmt::format("  note: {}\n", sentence);
   text += cost_text(p);
   return p.timed ? text + time_lines(p) : text;

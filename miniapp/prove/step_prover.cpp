@@ -89,8 +89,7 @@ std::string StepProver::data_difference() const {
       const Read& read = all[r * data_read_.size() + i];
       if (read.data.own != all[first * data_read_.size() + i].data.own)
         return fmt::format(
-            "in step {}, rank {} trained on other data than rank {}, with which it "
-            "divides layers",
+            "in step {}, rank {} trained on other data than rank {}, which shares its samples",
             read.step, r, first);
       if (read.data.next != all[next * data_read_.size() + i].data.own)
         return fmt::format(

@@ -22,7 +22,8 @@ namespace shardmark {
 class StepProver {
  public:
   /// All must outlive it. Where nothing is communicated (one rank), `proof` may be null, and
-  /// nothing is proved. `sharing` neighbours read the same data, since they divide layers.
+  /// nothing is proved. `sharing` neighbours read the same data, since they divide layers or
+  /// samples.
   StepProver(Proof* proof, DataWitness& data, Peers& peers, int sharing = 1)
       : proof_(proof), data_(data), peers_(peers), sharing_(sharing) {}
 

@@ -206,7 +206,7 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
     if (!g.ranks.empty()) fmt::format_to(out, "  group      {}: {}\n", g.name, describe_ranks(g));
   fmt::format_to(
       out, "  batch      {} samples per step: {} per micro-batch x {} accumulation x {}\n",
-      p.batch.global, p.batch.micro, p.batch.accumulation, plural(p.partition_ranks(), "rank"));
+      p.batch.global, p.batch.micro, p.batch.accumulation, plural(p.mesh.data_parts(), "rank"));
   fmt::format_to(out, "  memory     {} per rank, predicted\n", human_bytes(needed[0] + needed[1]));
   fmt::format_to(out, "  steps      {} warm-up, {} timed\n", deck.run.warmup, deck.run.steps);
   if (!checkpoint.empty()) fmt::format_to(out, "  checkpoint {}\n", printable(checkpoint));

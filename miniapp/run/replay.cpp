@@ -165,7 +165,7 @@ ReplayResult StepReplay::again(bool stopped) {
   restore(session.executor());
   session.steps().resume(position_, true);
   DataWitness witness;
-  StepProver prover(proved ? &proof : nullptr, witness, world_.peers, program_.mesh.tensor_ranks());
+  StepProver prover(proved ? &proof : nullptr, witness, world_.peers, program_.mesh.sharing());
   prover.begin(result_.step);
   const bool updated = session.steps().step(result_.step);
   prover.end();

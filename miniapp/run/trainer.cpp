@@ -59,8 +59,7 @@ Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoin
       checkpoints_(checkpoints),
       peers_(world.peers),
       prints_(prints),
-      prover_(session.proof(), session.data_witness(), world.peers,
-              run.program.mesh.tensor_ranks()),
+      prover_(session.proof(), session.data_witness(), world.peers, run.program.mesh.sharing()),
       replay_(run, session, world),
       stop_(world.peers) {
   record_.rss_start = session.memory_at_start().resident_bytes;

@@ -97,7 +97,7 @@ class Training {
     int ranks = 0;
     MPI_Comm_size(world, &ranks);
     const std::int64_t accumulation = deck.zero.accumulation_steps.value_or(1);
-    ranks /= static_cast<int>(deck.zero.parallel.tensor);
+    ranks = Mesh(ranks, 0, deck.zero.parallel).data_parts();
     const std::int64_t micro = *deck.zero.train_batch_size / (ranks * accumulation);
     return {micro * ranks * accumulation, micro, accumulation};
   }

@@ -31,7 +31,11 @@ void norm_backward(const Norm& norm, Tensors t, Gradients g, ConstStored x, Cons
 class BlockCall : public ModuleCall {
  public:
   explicit BlockCall(const ModuleCall& call)
-      : ModuleCall(call), s_(block_saved(dims)), q_(dims.q_dim()), kv_(dims.kv_dim()) {}
+      : ModuleCall(call),
+        attention_(attention_dims(dims)),
+        s_(block_saved(dims)),
+        q_(dims.q_dim()),
+        kv_(dims.kv_dim()) {}
 
   void forward(Role role, Tensors t) const {
     switch (role) {
@@ -118,6 +122,26 @@ class BlockCall : public ModuleCall {
       accumulate(ctx, rows * h, sum, partial());
   }
 
+  // Attention itself, and its backward. Rotations are the same before q and k are exchanged.
+  void attend() const {
+    const Scratch scratch = forward_scratch();
+    if (rotates())
+      rotary_forward(ctx, attention_, parts(saved(s_.q), saved(s_.k), saved(s_.v)),
+                     rotation_of(attention_, b.layer));
+    shardmark::attention_forward(ctx, attention_, saved_parts(), saved(s_.context),
+                                 saved_fp32(s_.logsumexp), scratch.base(),
+                                 block_forward_workspace(dims, 0).attention, scratch.gemm());
+  }
+  void attend_backward() const {
+    const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
+    const Scratch scratch(*this, "block", w.gemm);
+    const QueryKeyValue<Stored> gradient = parts(scratch[w.dq], scratch[w.dk], scratch[w.dv]);
+    shardmark::attention_backward(ctx, attention_, saved_parts(), saved(s_.context),
+                                  saved_fp32(s_.logsumexp), scratch[w.dattention], gradient,
+                                  scratch.base(), w.attention, scratch.gemm());
+    if (rotates()) rotary_backward(ctx, attention_, gradient, rotation_of(attention_, b.layer));
+  }
+
  private:
   Norm norm(NormSaved at) const { return norm_of(*this, rows, h, at); }
   Norm head_norm(NormSaved at, std::int64_t heads, std::int64_t channels) const {
@@ -126,6 +150,8 @@ class BlockCall : public ModuleCall {
   }
   Norm q_norm() const { return head_norm(s_.q_norm, dims.heads, q_); }
   Norm k_norm() const { return head_norm(s_.k_norm, dims.kv_heads, kv_); }
+  // Whether attention is between two exchanges of ranks that divide samples, in calls of its own.
+  bool exchanges() const { return dims.sequence_part.cuts(); }
   bool two_norms() const { return decoder.block.kind == BlockKind::parallel_two_norms; }
   // Whether MLP and attention read the output of one norm.
   bool shared() const { return decoder.block.kind == BlockKind::parallel; }
@@ -141,7 +167,7 @@ class BlockCall : public ModuleCall {
   }
   template<class S>
   QueryKeyValue<S> parts(S q, S k, S v) const {
-    return {q, k, v, q_stride(dims), kv_stride(dims)};
+    return {q, k, v, q_stride(attention_), kv_stride(attention_)};
   }
   QueryKeyValue<ConstStored> saved_parts() const {
     return parts<ConstStored>(saved(s_.q), saved(s_.k), saved(s_.v));
@@ -186,12 +212,7 @@ class BlockCall : public ModuleCall {
 
   void attention_forward(Tensors t) const {
     const Scratch scratch = forward_scratch();
-    if (rotates())
-      rotary_forward(ctx, dims, parts(saved(s_.q), saved(s_.k), saved(s_.v)),
-                     rotation_of(dims, b.layer));
-    shardmark::attention_forward(ctx, dims, saved_parts(), saved(s_.attention),
-                                 saved_fp32(s_.logsumexp), scratch.base(),
-                                 block_forward_workspace(dims, 0).attention, scratch.gemm());
+    if (!exchanges()) attend();
     close(scratch, q_, saved(s_.attention), t, x_in(), saved(s_.x_mid), s_.attn_out);
   }
 
@@ -281,11 +302,7 @@ class BlockCall : public ModuleCall {
     product.backward_input(q_, h, dy, t.weight, dattention);
     product.backward_weight(q_, h, dy, saved(s_.attention), g.weight, g.accumulate);
     if (t.bias.data != nullptr) bias_backward(ctx, rows, h, dy, g.bias, g.accumulate);
-    const QueryKeyValue<Stored> gradient = parts(scratch[w.dq], scratch[w.dk], scratch[w.dv]);
-    shardmark::attention_backward(ctx, dims, saved_parts(), saved(s_.attention),
-                                  saved_fp32(s_.logsumexp), dattention, gradient, scratch.base(),
-                                  w.attention, scratch.gemm());
-    if (rotates()) rotary_backward(ctx, dims, gradient, rotation_of(dims, b.layer));
+    if (!exchanges()) attend_backward();
   }
 
   Mixture mixture() const { return {*this, s_.mixture, mlp_input()}; }
@@ -316,6 +333,7 @@ class BlockCall : public ModuleCall {
                   !aside);
   }
 
+  const TransformerDims attention_;
   const BlockSaved s_;
   const std::int64_t q_, kv_;
 };
@@ -350,6 +368,13 @@ void decoder_forward_end(const ModuleCall& c, Role role) {
 }
 void decoder_backward_end(const ModuleCall& c, Role role) {
   BlockCall(c).backward_end(role);
+}
+
+void decoder_attention(const ModuleCall& c) {
+  BlockCall(c).attend();
+}
+void decoder_attention_backward(const ModuleCall& c) {
+  BlockCall(c).attend_backward();
 }
 
 void decoder_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {

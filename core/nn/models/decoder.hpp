@@ -16,4 +16,8 @@ void decoder_backward(const ModuleCall& call, Role role, Tensors params, Gradien
 void decoder_forward_end(const ModuleCall& call, Role role);
 void decoder_backward_end(const ModuleCall& call, Role role);
 
+/// Attention of ranks that divide samples, as transformer_attention describes.
+void decoder_attention(const ModuleCall& call);
+void decoder_attention_backward(const ModuleCall& call);
+
 }  // namespace shardmark

@@ -124,4 +124,14 @@ void transformer_backward_end(const Context& ctx, const TransformerDims& dims, R
   role == Role::head ? head_backward_end(c) : decoder_backward_end(c, role);
 }
 
+void transformer_attention(const Context& ctx, const TransformerDims& dims,
+                           const TransformerBuffers& buffers) {
+  decoder_attention(ModuleCall(ctx, dims, buffers));
+}
+
+void transformer_attention_backward(const Context& ctx, const TransformerDims& dims,
+                                    const TransformerBuffers& buffers) {
+  decoder_attention_backward(ModuleCall(ctx, dims, buffers));
+}
+
 }  // namespace shardmark

@@ -55,4 +55,12 @@ void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Ro
 void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
                               const TransformerBuffers& buffers);
 
+/// Attention of a block whose ranks divide samples, once the ranks have exchanged q, k and v (or
+/// the gradient of the output): of all tokens, with this rank's heads. The passes of attn_proj are
+/// the projection alone then. dims.sequence_part says which part of each sample this rank has.
+void transformer_attention(const Context& ctx, const TransformerDims& dims,
+                           const TransformerBuffers& buffers);
+void transformer_attention_backward(const Context& ctx, const TransformerDims& dims,
+                                    const TransformerBuffers& buffers);
+
 }  // namespace shardmark

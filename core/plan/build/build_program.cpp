@@ -43,11 +43,12 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
         "micro-batch and ranks): must be at most {}, since micro-batches are numbered with 32 "
         "bits: choose a larger train_micro_batch_size_per_gpu",
         deck.path, batch.accumulation, most_micro_batches));
-  if (deck.zero.parallel.divides() && deck.run.schedule != Schedule::deepspeed)
-    throw DeckError(fmt::format(
-        "{}: deepspeed.tensor_parallel.autotp_size = {}: is modelled under run.schedule "
-        "\"deepspeed\": remove the key, or set it to 1",
-        deck.path, deck.zero.parallel.tensor));
+  for (const MeshAxis& axis : deck.zero.parallel.axes())
+    if (axis.ranks > 1 && deck.run.schedule != Schedule::deepspeed)
+      throw DeckError(fmt::format(
+          "{}: {} = {}: is modelled under run.schedule \"deepspeed\": remove the key, or set it to "
+          "1",
+          deck.path, axis.key, axis.ranks));
   require_groups(deck, world);
   Program p;
   p.world = world;
@@ -63,6 +64,7 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   p.batch = batch;
   ModelSpec spec = deck.model;
   spec.part = {p.mesh.tensor_ranks(), p.mesh.tensor_rank()};
+  spec.sequence_part = {p.mesh.sequence_ranks(), p.mesh.sequence_rank()};
   p.model = build_model_shape(spec, deck.run.activation_checkpointing, deck.run.reentrant);
   p.precision = deck.zero.precision;
   p.optimizer = deck.zero.optimizer.type;

@@ -140,7 +140,7 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
     return all;
   }
   // Ranks that divide layers hold equally much, so the first of them stands for all.
-  const int parts = static_cast<int>(deck.zero.parallel.tensor);
+  const int parts = Mesh(world, 0, deck.zero.parallel).tensor_ranks();
   std::vector<Kept> kept = kept_gradients(deck, world / parts);
   // Most elements first, and of equals the earliest. A rank with fewer elements counts only if its
   // first gradient is ready earlier.

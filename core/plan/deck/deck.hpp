@@ -43,11 +43,11 @@ struct Visit {
   bool operator==(const Visit&) const = default;
 };
 
-/// The ranks over which the layers of a model are divided, and the one whose part is described.
-struct TensorPart {
+/// The ranks of an axis of the mesh, and the one whose part is described.
+struct AxisPart {
   std::int64_t ranks = 1, rank = 0;
   bool cuts() const { return ranks > 1; }
-  bool operator==(const TensorPart&) const = default;
+  bool operator==(const AxisPart&) const = default;
 };
 
 /// The section `model`: the sizes of a family, or a list of modules with their parameters.
@@ -60,7 +60,9 @@ struct ModelSpec {
   bool qkv_bias = false;               // llama: whether q, k and v have biases
   bool tied_head = false;
   SharedDecoder decoder;  // decoder
-  TensorPart part;        // all sizes above are those of the whole model
+  // All sizes above are those of the whole model and of whole samples.
+  AxisPart part;           // of the layers
+  AxisPart sequence_part;  // of each sample
   // list
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}

@@ -212,6 +212,21 @@ std::string undividable(const ModelSpec& s, std::int64_t ranks) {
   return {};
 }
 
+std::string unsplittable(const ModelSpec& s, std::int64_t ranks) {
+  if (s.family == Family::list) return "a list of modules, whose attention is unknown";
+  const Decoder& d = *decoder_of(s);
+  if (!is_plain(d) || d.attention.qkv != QkvLayout::separate ||
+      d.positions.kind != PositionKind::rotary)
+    return "blocks of another kind than Llama's";
+  if (d.attention.window > 0) return "attention that sees a window";
+  const std::int64_t keys = kv_heads_of(s);
+  if (s.heads % ranks != 0) return fmt::format("{} heads", s.heads);
+  if (keys % ranks != 0 && ranks % keys != 0)
+    return fmt::format("{} heads of keys and values", keys);
+  if (s.sequence % ranks != 0) return fmt::format("samples of {} tokens", s.sequence);
+  return {};
+}
+
 namespace {
 
 Width whole_width_of(const ModelSpec& s, Role role) {

@@ -65,5 +65,7 @@ Cut cut_of(Role role);
 /// Why the layers of a model cannot be divided among `ranks`; empty if they can. The sentence
 /// begins with what the model has.
 std::string undividable(const ModelSpec& spec, std::int64_t ranks);
+/// The same for the samples of a model.
+std::string unsplittable(const ModelSpec& spec, std::int64_t ranks);
 
 }  // namespace shardmark

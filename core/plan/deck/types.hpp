@@ -38,6 +38,12 @@ enum class Kernel : std::uint8_t {
   backward,
   forward_end,
   backward_end,
+  attention,
+  attention_backward,
+  split_heads,
+  join_heads,
+  split_tokens,
+  join_tokens,
   accumulate,
   convert,
   scale,
@@ -63,7 +69,7 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 31;
+inline constexpr std::size_t enum_size<Kernel> = 37;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

@@ -46,9 +46,18 @@ struct DeepSpeedContext {
   /// Whether this rank counts a parameter in norms: of what the ranks that divide layers all have,
   /// the first one does.
   bool counts(int param) const { return counts_all() || program.model.params[param].slice.cuts(); }
-  bool counts_all() const { return program.mesh.tensor_rank() == 0; }
-  /// Whether ranks divide layers.
-  bool divided() const { return program.tensor_group >= 0; }
+  bool counts_all() const { return place_in_norm_group() == 0; }
+  /// The group over which norms and overflow are shared beside the partition's, or -1: the ranks
+  /// that divide layers, and, at stage 0 alone, those that divide samples, which DeepSpeed takes
+  /// for the former there.
+  int norm_group() const {
+    return shares_with_sequence() ? program.sequence_group : program.tensor_group;
+  }
+  bool divided() const { return norm_group() >= 0; }
+  bool shares_with_sequence() const { return stage() == 0 && program.sequence_group >= 0; }
+  int place_in_norm_group() const {
+    return shares_with_sequence() ? program.mesh.sequence_rank() : program.mesh.tensor_rank();
+  }
   int params() const { return static_cast<int>(program.model.params.size()); }
   const Param& param(int id) const { return program.model.params[id]; }
   std::int64_t elems(int param) const { return program.model.params[param].elems; }

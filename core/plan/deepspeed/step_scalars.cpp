@@ -52,7 +52,7 @@ void StepScalars::reduce_flag() {
 }
 
 void StepScalars::share_flag() {
-  if (c_.divided()) reduce(flag_, Reduction::max, c_.program.tensor_group);
+  if (c_.divided()) reduce(flag_, Reduction::max, c_.norm_group());
 }
 
 void StepScalars::reduce(int slot, Reduction reduction, int group) {
@@ -68,23 +68,20 @@ void StepScalars::sum_of_squares(int i, const std::vector<Operand>& grads) {
 
 void StepScalars::reduce_sum(int i, Dtype wire, bool replicated) {
   const int sum = sums_[i];
-  if (c_.ordered()) {  // a sum that every rank has already must keep its bits
-    reduce(sum, replicated ? Reduction::max : Reduction::sum, 0);
-    if (c_.divided()) reduce(sum, Reduction::sum, c_.program.tensor_group);
-    return;
-  }
-  in_wire(i, wire, [&](int slot) {
-    if (replicated && c_.divided()) reduce(slot, Reduction::sum, c_.program.tensor_group);
-    reduce(slot, Reduction::sum, 0);
-    if (!replicated && c_.divided()) reduce(slot, Reduction::sum, c_.program.tensor_group);
+  // A sum that every rank has already must keep its bits.
+  const Reduction across = c_.ordered() && replicated ? Reduction::max : Reduction::sum;
+  in_wire(i, c_.ordered() ? w_[sum].dtype : wire, [&](int slot) {
+    if (replicated && c_.divided()) reduce(slot, Reduction::sum, c_.norm_group());
+    reduce(slot, across, 0);
+    if (!replicated && c_.divided()) reduce(slot, Reduction::sum, c_.norm_group());
   });
-  if (replicated && c_.world() != 1)
+  if (replicated && !c_.ordered() && c_.world() != 1)
     w_.compute(Kernel::scale, {w_.update(sum)}).divisor = static_cast<double>(c_.world());
 }
 
 void StepScalars::add_up_parts(int i, Dtype wire) {
   if (!c_.divided()) return;
-  const auto add_up = [&](int slot) { reduce(slot, Reduction::sum, c_.program.tensor_group); };
+  const auto add_up = [&](int slot) { reduce(slot, Reduction::sum, c_.norm_group()); };
   c_.ordered() ? add_up(sums_[i]) : in_wire(i, wire, add_up);
 }
 

@@ -110,7 +110,7 @@ std::string print_text(const Program& p) {
   for (const Group& g : p.groups)
     if (!g.ranks.empty()) fmt::format_to(out, "group {}: {}\n", g.name, describe_ranks(g));
   fmt::format_to(out, "batch: {} = {} a micro-batch x {} accumulation x {} ranks\n", p.batch.global,
-                 p.batch.micro, p.batch.accumulation, p.partition_ranks());
+                 p.batch.micro, p.batch.accumulation, p.mesh.data_parts());
   for (std::size_t i = 0; i < p.steps.size(); ++i) {
     const Step& step = p.steps[i];
     fmt::format_to(out, "step {}: {}; then step {}", i, step_text(p, step), step.after_update);

@@ -4,7 +4,10 @@
 namespace shardmark {
 
 Mesh::Mesh(int world, int rank, const ParallelSpec& parallel)
-    : world_(world), rank_(rank), tensor_ranks_(static_cast<int>(parallel.tensor)) {}
+    : world_(world),
+      rank_(rank),
+      tensor_ranks_(static_cast<int>(parallel.tensor)),
+      sequence_ranks_(static_cast<int>(parallel.sequence)) {}
 
 std::vector<int> Mesh::partition_part(int first, int count, int apart) const {
   std::vector<int> ranks(static_cast<std::size_t>(count));

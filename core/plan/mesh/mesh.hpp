@@ -4,11 +4,14 @@
 //
 //     tensors        0 1 | 2 3 | 4 5 | 6 7    each group holds one copy of every layer
 //     partition      0 2 4 6 , 1 3 5 7        ZeRO divides states and sums gradients here
-//     a block of 2   0 2 | 4 6 , 1 3 | 5 7    a cut of the partition: hpZ, hybrid sharding
-//     its stride     0 4 , 2 6 , 1 5 , 3 7    the same place in each block
+//     a block of 2   0 2 | 4 6 , 1 3 | 5 7    a cut of the partition: hpZ, hybrid sharding,
+//     sequences its stride     0 4 , 2 6 , 1 5 , 3 7    the same place in each block
 //
-// Source: DeepSpeed 0.19.8's utils/groups.py, _init_tp_mesh_device; recorded in
-// tests/data/deepspeed_axes.json.
+// Ranks that divide sequences have all weights, and other gradients. So they are a block of the
+// partition, which they do not make smaller; a block has one sample at a time.
+//
+// Source: DeepSpeed 0.19.8's utils/groups.py, _init_tp_mesh_device, and
+// runtime/sequence_parallel/parallel_state_sp.py; recorded in tests/data/deepspeed_axes.json.
 #pragma once
 
 #include <vector>
@@ -26,17 +29,26 @@ class Mesh {
   Mesh(int world, int rank, const ParallelSpec& parallel);
 
   /// The ranks that share one partition of the states, over which gradients are summed, and this
-  /// rank's place among them. Each of them has data of its own.
+  /// rank's place among them.
   int partition_ranks() const { return world_ / tensor_ranks_; }
   int partition_rank() const { return rank_ / tensor_ranks_; }
   /// The ranks that divide each layer, and this rank's place among them.
   int tensor_ranks() const { return tensor_ranks_; }
   int tensor_rank() const { return rank_ % tensor_ranks_; }
+  /// The ranks that divide each sample, and this rank's place among them.
+  int sequence_ranks() const { return sequence_ranks_; }
+  int sequence_rank() const { return partition_rank() % sequence_ranks_; }
+  /// How many parts of the mesh have samples of their own, and the one to which this rank belongs.
+  int data_parts() const { return partition_ranks() / sequence_ranks_; }
+  int data_part() const { return partition_rank() / sequence_ranks_; }
+  /// The neighbours that have the same samples.
+  int sharing() const { return tensor_ranks_ * sequence_ranks_; }
   /// Whether the partition spans the world, so that no axis but data has more than one rank.
   bool is_flat() const { return tensor_ranks_ == 1; }
 
   std::vector<int> partition_group() const { return partition_part(0, partition_ranks(), 1); }
   std::vector<int> tensor_group() const;
+  std::vector<int> sequence_group() const { return block(sequence_ranks_); }
   /// The consecutive `size` ranks of the partition among which this rank is.
   std::vector<int> block(int size) const;
   /// The ranks of the partition with this rank's place in their blocks of `size`.
@@ -46,7 +58,7 @@ class Mesh {
   // Of the partition's ranks: `count` from `first` on, `apart` places from each other.
   std::vector<int> partition_part(int first, int count, int apart) const;
 
-  int world_ = 1, rank_ = 0, tensor_ranks_ = 1;
+  int world_ = 1, rank_ = 0, tensor_ranks_ = 1, sequence_ranks_ = 1;
 };
 
 }  // namespace shardmark

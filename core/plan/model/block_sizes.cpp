@@ -24,8 +24,8 @@ void take_qkv(const TransformerDims& d, Offsets& o, std::int64_t& q, std::int64_
   const std::int64_t rows = d.rows(), elem = dtype_bytes(d.dtype);
   if (separate(d)) {
     q = o.take(size_mul(rows, d.q_dim()));
-    k = o.take(size_mul(rows, d.kv_dim()));
-    v = o.take(size_mul(rows, d.kv_dim()));
+    k = o.take(size_mul(rows, d.exchanged_kv_dim()));
+    v = o.take(size_mul(rows, d.exchanged_kv_dim()));
   } else {
     q = o.take(size_mul(rows, q_stride(d)));
     k = q + d.q_dim() * elem;
@@ -82,7 +82,8 @@ BlockSaved block_saved(const TransformerDims& d) {
     s.q_raw = o.take(size_mul(rows, d.q_dim()));
     s.k_raw = o.take(size_mul(rows, d.kv_dim()));
   }
-  s.attention = o.take(size_mul(rows, d.q_dim()));
+  s.attention = s.context = o.take(size_mul(rows, d.q_dim()));
+  if (d.sequence_part.cuts()) s.context = o.take(size_mul(rows, d.q_dim()));
   s.logsumexp = o.take_fp32(size_mul(rows, d.heads));
   if (decoder.norms_after()) {
     s.attn_out = o.take(rh);
@@ -116,7 +117,7 @@ BlockForwardWorkspace block_forward_workspace(const TransformerDims& d,
     w.mixture = mixture_forward_workspace(d, o);
   else
     w.act = o.take(size_mul(d.rows(), d.ffn));
-  w.attention = attention_forward_scratch(d, attention);
+  w.attention = attention_forward_scratch(attention_dims(d), attention);
   if (d.decoder->attention.qkv == QkvLayout::grouped)
     w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
   close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);
@@ -152,7 +153,7 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
   else
     w.dnorm1 = w.dnorm2 = w.dattention = take_dnorm(attention, std::max(rh, rq));
   Offsets grouped = attention;
-  w.attention = attention_backward_scratch(d, attention);
+  w.attention = attention_backward_scratch(attention_dims(d), attention);
   if (decoder.attention.qkv == QkvLayout::grouped)
     w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
   close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);

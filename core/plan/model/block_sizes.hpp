@@ -23,9 +23,11 @@ struct NormSaved {
 struct BlockSaved {
   NormSaved norm1, norm2, q_norm, k_norm, post_norm1, post_norm2;
   std::int64_t norm1_out = 0, norm2_out = 0;  // [R][h]
-  std::int64_t q = 0, k = 0, v = 0;           // [R][q], [R][kv]; joined: parts of [R][q + 2 kv]
+  std::int64_t q = 0, k = 0, v = 0;           // [R][q], [R][kv]; joined: parts of [R][q + 2 kv];
+                                              // once they are exchanged in attention_dims
   std::int64_t q_raw = 0, k_raw = 0;          // before their norms
   std::int64_t attention = 0;                 // [R][q], before the projection
+  std::int64_t context = 0;                   // as attention computes it, in attention_dims
   std::int64_t logsumexp = 0;                 // [micro_batch][heads][sequence], fp32
   std::int64_t attn_out = 0, mlp_out = 0;     // [R][h], before the norms after attention and MLP
   std::int64_t x_mid = 0;                     // [R][h], the residual stream after attention

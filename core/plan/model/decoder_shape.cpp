@@ -149,7 +149,7 @@ class DecoderBuilder {
   }
   // Notes which part of the whole the last parameter is, whose rows are outputs.
   void cut(Role role, Width part) {
-    const TensorPart& p = spec_.part;
+    const AxisPart& p = spec_.part;
     TensorSlice& slice = b_.shape().params.back().slice;
     if (!p.cuts() || cut_of(role) == Cut::none) return;
     const bool columns = cut_of(role) == Cut::columns;

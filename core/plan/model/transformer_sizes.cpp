@@ -15,7 +15,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .heads = s.heads / s.part.ranks,
           .kv_heads = kv_heads_of(s) / s.part.ranks,
           .ffn = ffn_of(s) / s.part.ranks,
-          .sequence = s.sequence,
+          .sequence = s.sequence / s.sequence_part.ranks,
           .vocab = s.vocab,
           .micro_batch = micro_batch,
           .tied_head = s.tied_head,
@@ -26,7 +26,19 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .rules = {},
           .sparse = false,
           .part = s.part,
+          .sequence_part = s.sequence_part,
           .decoder = decoder};
+}
+
+TransformerDims attention_dims(const TransformerDims& dims) {
+  TransformerDims d = dims;
+  const std::int64_t ranks = dims.sequence_part.ranks;
+  d.sequence = size_mul(dims.sequence, ranks);
+  d.heads /= ranks;
+  d.kv_heads = std::max<std::int64_t>(dims.kv_heads / ranks, 1);
+  d.head_channels = dims.head_dim();
+  d.sequence_part = {};
+  return d;
 }
 
 AttentionRules attention_rules(const TransformerDims& d, std::int64_t layer) {

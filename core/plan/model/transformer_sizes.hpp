@@ -6,6 +6,7 @@
 // (core/nn/kernels/storage.hpp). Offsets are in bytes and begin at a cache line.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include <core/plan/deck/deck.hpp>
@@ -35,8 +36,9 @@ struct TransformerDims {
   std::int64_t head_channels = 0;  // 0: hidden / heads
   AttentionRules rules = {};       // of the layer at hand
   bool sparse = false;             // the layer at hand has experts
-  // Whose part this is: heads and ffn are those of the part, all other sizes those of the whole.
-  TensorPart part = {};
+  // Whose part this is: heads and ffn are those of the part, and `sequence` that of the part of
+  // each sample. All other sizes are those of the whole.
+  AxisPart part = {}, sequence_part = {};
   SharedDecoder decoder = {};
 
   /// The rows of every activation: micro_batch * sequence.
@@ -46,11 +48,20 @@ struct TransformerDims {
   std::int64_t q_dim() const { return heads * head_dim(); }
   /// Elements per row of keys, and of values.
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
+  /// The same while ranks that divide samples exchange them: each rank has at least one head.
+  std::int64_t exchanged_kv_dim() const {
+    return std::max(kv_heads, sequence_part.ranks) * head_dim();
+  }
 };
 
 /// Throws PlanError when micro_batch * sequence leaves 63 bits. A list has no such dimensions.
 TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch,
                                  Dtype dtype = Dtype::fp32);
+
+/// The sizes with which a rank computes attention: if ranks divide samples, it has whole samples
+/// and its part of the heads. A head of keys that several ranks need is on each of them. Source:
+/// DeepSpeed 0.19.8's runtime/sequence_parallel/ulysses_sp.py.
+TransformerDims attention_dims(const TransformerDims& dims);
 
 /// Returns the rules of attention in a layer.
 AttentionRules attention_rules(const TransformerDims& dims, std::int64_t layer);

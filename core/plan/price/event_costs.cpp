@@ -42,7 +42,8 @@ EventCosts::Taken EventCosts::look_up(const Event& e) {
   if (e.op != Op::compute) return {};
   const Work work = work_of(program_, e, work_);
   // Frameworks update all parameters by few launches.
-  const bool in_module = e.kernel == Kernel::forward || e.kernel == Kernel::backward;
+  const bool in_module = e.kernel == Kernel::forward || e.kernel == Kernel::backward ||
+                         (e.kernel >= Kernel::attention && e.kernel <= Kernel::join_tokens);
   return {times_.compute(work, e.tier), work.flops(), in_module ? times_.launching(work) : 0};
 }
 

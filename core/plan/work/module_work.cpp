@@ -25,6 +25,7 @@ class ModuleWork : private WorkLists {
         biased_(program.model.modules[event.module].param_count > 1) {
     const int layer = program.model.modules[event.module].unit - 1;
     d_ = dims_of_layer(d_, std::max(layer, 0));
+    attention_ = attention_dims(d_);
     if (decoder_.positions.kind == PositionKind::rotary)
       rotates_ = in_pattern(decoder_.positions.rotates, std::max(layer, 0));
     if (event.kernel == Kernel::backward && event.params.count > 0) {
@@ -38,7 +39,9 @@ class ModuleWork : private WorkLists {
       case Kernel::forward: return forward();
       case Kernel::backward: return backward();
       case Kernel::forward_end: return forward_end();
-      default: return backward_end();
+      case Kernel::backward_end: return backward_end();
+      case Kernel::attention: return attention_forward();
+      default: return attention_backward();
     }
   }
 
@@ -73,6 +76,9 @@ class ModuleWork : private WorkLists {
   void attention_forward();
   void attention_backward();
   void describe_attention(bool backward);
+  void rotate(const char* kernel);
+  // Whether attention is in calls of its own, between two exchanges.
+  bool exchanges() const { return d_.sequence_part.cuts(); }
   void head_forward();
   void head_backward();
   void arrange_heads();
@@ -94,10 +100,10 @@ class ModuleWork : private WorkLists {
   // Calls f(rows, keys, heads, count) for each kind of tile.
   template<class F>
   void for_each_tile(const F& f) const {
-    const std::int64_t heads = attention_tile(d_).heads;
-    const std::int64_t count = d_.micro_batch * (d_.heads / heads);
+    const std::int64_t heads = attention_tile(attention_).heads;
+    const std::int64_t count = d_.micro_batch * (attention_.heads / heads);
     for_each_attention_tile(
-        d_, [&](std::int64_t rows, std::int64_t keys) { f(rows, keys, heads, count); });
+        attention_, [&](std::int64_t rows, std::int64_t keys) { f(rows, keys, heads, count); });
   }
   // Channels of the rows of a norm of q or of k.
   std::int64_t head_columns(std::int64_t all) const {
@@ -108,7 +114,7 @@ class ModuleWork : private WorkLists {
 
   const Event& event_;
   const WorkOptions& options_;
-  TransformerDims d_;
+  TransformerDims d_, attention_;
   const Decoder& decoder_;
   const Role role_;
   const std::int64_t rows_, h_, q_;
@@ -118,8 +124,8 @@ class ModuleWork : private WorkLists {
 
 void ModuleWork::describe_attention(bool backward) {
   AttentionWork& a = work_.attention;
-  a.heads = static_cast<double>(d_.micro_batch * d_.heads);
-  a.sequence = static_cast<double>(d_.sequence);
+  a.heads = static_cast<double>(d_.micro_batch * attention_.heads);
+  a.sequence = static_cast<double>(attention_.sequence);
   a.head_dim = static_cast<double>(d_.head_dim());
   a.backward = backward;
   a.dtype = d_.dtype;
@@ -128,7 +134,14 @@ void ModuleWork::describe_attention(bool backward) {
   });
 }
 
+void ModuleWork::rotate(const char* kernel) {
+  if (rotates_)
+    stream(kernel, attention_.rows() * (attention_.q_dim() + attention_.kv_dim()), d_.head_dim(),
+           2);
+}
+
 void ModuleWork::attention_forward() {
+  rotate("rotary_forward");
   describe_attention(false);
   const std::int64_t d = d_.head_dim();
   part_ = ProductPart::attention_forward;
@@ -148,7 +161,8 @@ void ModuleWork::attention_backward() {
   part_ = ProductPart::attention_backward;
   const bool fp32 = d_.dtype == Dtype::fp32;
   stream("attention_delta", rows_ * q_, d, 2);
-  const std::int64_t last = (d_.sequence - 1) / attention_tile(d_).query_rows;
+  const TransformerDims& a = attention_;
+  const std::int64_t last = (a.sequence - 1) / attention_tile(a).query_rows;
   std::int64_t tile = 0;
   for_each_tile([&](std::int64_t rows, std::int64_t keys, std::int64_t heads, std::int64_t count) {
     const std::int64_t scores = heads * rows * keys;
@@ -159,7 +173,7 @@ void ModuleWork::attention_backward() {
     // The first tile that runs, the last one, overwrites the gradients of keys and values, for the
     // first query head of each group.
     const bool windowed = d_.rules.window > 0;  // then every tile adds to zeros
-    const std::int64_t first = tile == last && !windowed ? count / (d_.heads / d_.kv_heads) : 0;
+    const std::int64_t first = tile == last && !windowed ? count / (a.heads / a.kv_heads) : 0;
     Product to_keys{.m = keys, .n = d, .k = rows, .batch = heads, .transpose_a = true};
     to_keys.count = 2 * first;
     if (first > 0) product(to_keys);
@@ -169,17 +183,17 @@ void ModuleWork::attention_backward() {
     product({.m = rows, .n = d, .k = keys, .batch = heads, .c_type = d_.dtype, .count = count});
     ++tile;
   });
-  const std::int64_t heads = attention_tile(d_).heads, columns = heads * d;
+  const std::int64_t heads = attention_tile(a).heads, columns = heads * d;
   if (d_.rules.window > 0)
-    typed("attention_clear_sums", Dtype::fp32, d_.sequence * columns, columns,
-          static_cast<double>(d_.sequence * columns * 4),
-          2 * d_.micro_batch * (d_.kv_heads / heads));
+    typed("attention_clear_sums", Dtype::fp32, a.sequence * columns, columns,
+          static_cast<double>(a.sequence * columns * 4), 2 * a.micro_batch * (a.kv_heads / heads));
   if (!fp32) {
-    typed("attention_store_sums", Dtype::fp32, d_.sequence * columns, columns,
-          static_cast<double>(d_.sequence * columns * (4 + dtype_bytes(d_.dtype))),
-          2 * d_.micro_batch * (d_.kv_heads / heads));
+    typed("attention_store_sums", Dtype::fp32, a.sequence * columns, columns,
+          static_cast<double>(a.sequence * columns * (4 + dtype_bytes(d_.dtype))),
+          2 * a.micro_batch * (a.kv_heads / heads));
   }
   part_ = ProductPart::linear;
+  rotate("rotary_backward");
 }
 
 void ModuleWork::head_forward() {
@@ -272,8 +286,7 @@ void ModuleWork::forward() {
     case Role::gate:
     case Role::up: return product_forward(h_, fc_width());
     case Role::attn_proj:
-      if (rotates_) stream("rotary_forward", rows_ * (q_ + kv), d_.head_dim(), 2);
-      attention_forward();
+      if (!exchanges()) attention_forward();
       return close_sublayer(q_);
     case Role::mlp_proj: activation(false); return close_sublayer(ffn);
     case Role::head: return head_forward();
@@ -349,8 +362,7 @@ void ModuleWork::backward() {
     case Role::mlp_proj: activation(true); return output(ffn);
     case Role::attn_proj:
       output(q_);
-      attention_backward();
-      if (rotates_) stream("rotary_backward", rows_ * (q_ + kv), d_.head_dim(), 2);
+      if (!exchanges()) attention_backward();
       return;
     case Role::qkv:
       arrange_heads();

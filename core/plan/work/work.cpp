@@ -48,6 +48,10 @@ class StateWork {
       case Kernel::rescale: one("divide", 0, 2); return true;
       case Kernel::interleave: moved("interleave", at(1)); return true;
       case Kernel::rearrange: moved("rearrange", at(0)); return true;
+      case Kernel::split_heads:
+      case Kernel::split_tokens: moved(to_string(event_.kernel), at(0)); return true;
+      case Kernel::join_heads:
+      case Kernel::join_tokens: moved(to_string(event_.kernel), at(1)); return true;
       case Kernel::quantize: quantized("quantize", at(0), at(2), 2); return true;
       case Kernel::dequantize: quantized("dequantize", at(0), at(1), 1); return true;
       case Kernel::quantize_int4: quantized("quantize_int4", at(0), at(2), 2); return true;
@@ -214,7 +218,7 @@ Work work_of(const Program& program, const Event& event, const WorkOptions& opti
   if (event.op != Op::compute) return work;
   StateWork states(program, event, work);
   if (states.add()) return work;
-  if (event.kernel < Kernel::forward || event.kernel > Kernel::backward_end) return work;
+  if (event.kernel < Kernel::forward || event.kernel > Kernel::attention_backward) return work;
   if (program.trains)
     add_module_work(program, event, options, work);
   else

@@ -18,7 +18,8 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
       units_(program.model.units.size()),
       again_(program.model.recomputed_before()),
       decoder_(trains_ ? decoder_of(program.model.spec) : SharedDecoder()),
-      divided_(trains_ && program.model.spec.part.cuts()) {
+      divided_(trains_ && program.model.spec.part.cuts()),
+      sequences_(program, writer) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;
     if (unit < 0) continue;  // an alias in a unit without parameters
@@ -98,7 +99,12 @@ void ComputeWriter::begin_micro(int micro_batch) {
   if (!trains_) return;
   w_.acquire(tokens_);
   acquire({partial_, sums_});
-  w_.compute(Kernel::load_batch, {w_.write(tokens_)});
+  if (!sequences_.divides()) {
+    w_.compute(Kernel::load_batch, {w_.write(tokens_)});
+    return;
+  }
+  sequences_.begin_micro();
+  w_.compute(Kernel::load_batch, {w_.write(tokens_), sequences_.own_positions()});
 }
 
 // Partial sums are added up in the model's type, as torch does. Gathered logits lie in the pieces
@@ -116,7 +122,7 @@ void ComputeWriter::end_forward(int module) {
   const bool head = role(module) == Role::head;
   if (cut == Cut::none || (cut == Cut::columns && !head)) return;
   if (head) {
-    const TensorPart& part = p_.model.spec.part;
+    const AxisPart& part = p_.model.spec.part;
     const int saved = units_[p_.model.modules[module].unit].saved;
     const std::int64_t own = logits_ / part.ranks;
     exchange(Op::all_gather, w_.part(saved, logits_at_ + part.rank * own, own, true, false),
@@ -130,6 +136,8 @@ void ComputeWriter::end_forward(int module) {
 void ComputeWriter::end_backward() {
   if (open_ < 0) return;
   const int module = std::exchange(open_, -1);
+  if (role(module) == Role::attn_proj)
+    return sequences_.backward(attention_place(module, Kernel::backward));
   exchange(Op::all_reduce, w_.read(partial_), w_.write(partial_));
   write(Kernel::backward_end, module, {}, {});
 }
@@ -137,6 +145,7 @@ void ComputeWriter::end_backward() {
 void ComputeWriter::end_micro() {
   end_backward();
   release({partial_, sums_});
+  if (sequences_.divides()) sequences_.end_micro();
   if (trains_) w_.release(tokens_);
 }
 
@@ -163,6 +172,12 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
     case ModuleBuffer::partial: return partial_;
   }
   return no_slot;
+}
+
+AttentionPlace ComputeWriter::attention_place(int module, Kernel kernel) const {
+  const int unit = p_.model.modules[module].unit;
+  return {unit, module, slot_of(ModuleBuffer::saved, unit, kernel),
+          slot_of(ModuleBuffer::workspace, unit, kernel)};
 }
 
 void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands,
@@ -208,6 +223,8 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     for (int id : ids) operands.push_back(where(id));
     write(Kernel::forward, module, std::move(operands), ids);
     if (divided_) end_forward(module);
+    if (sequences_.divides() && role(module) == Role::v)
+      sequences_.forward(attention_place(module, Kernel::forward));
     if (dead) w_.release(out);
   }
   if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
@@ -226,7 +243,8 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   for (int id : trained) operands.push_back(where(id));
   operands.insert(operands.end(), grads.begin(), grads.end());
   write(Kernel::backward, module, std::move(operands), trained);
-  if (divided_ && cut_of(role(module)) == Cut::columns) open_ = module;
+  const bool exchanges = sequences_.divides() && role(module) == Role::attn_proj;
+  if (exchanges || (divided_ && cut_of(role(module)) == Cut::columns)) open_ = module;
   if (!trains_ || module != u.first_module) return;
   release({u.workspace_backward, u.saved, u.x_in});
   if (unit == 0) release({dx_});

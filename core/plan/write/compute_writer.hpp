@@ -11,6 +11,7 @@
 #include <core/plan/kernels.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/write/plan_writer.hpp>
+#include <core/plan/write/sequence_exchange.hpp>
 
 namespace shardmark {
 
@@ -33,8 +34,9 @@ class ComputeWriter {
   void end_micro();
 
   /// Writes what the last backward of a divided module left to do: its ranks add up the gradient of
-  /// the input. The next call does so, too; a schedule calls this where what it writes in between
-  /// comes later, as the hooks of a module do, but not those of its gradients.
+  /// the input, or those that divide samples compute attention. The next call does so, too; a
+  /// schedule calls this where what it writes in between comes later, as the hooks of a module do,
+  /// but not those of its gradients.
   void end_backward();
 
   /// `grads` says where the gradients of trained_params_of(module) go. A gradient operand that
@@ -63,6 +65,7 @@ class ComputeWriter {
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
   void end_forward(int module);
+  AttentionPlace attention_place(int module, Kernel kernel) const;
   void exchange(Op op, Operand send, Operand receive);
   void acquire(std::initializer_list<int> slots);
   void release(std::initializer_list<int> slots);
@@ -74,6 +77,7 @@ class ComputeWriter {
   std::vector<std::vector<int>> again_;  // ModelShape::recomputed_before
   SharedDecoder decoder_;
   const bool divided_;
+  SequenceExchange sequences_;
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
   int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums
   int open_ = -1;                            // the module whose backward is to be ended

@@ -35,8 +35,11 @@ void require_mesh(const Deck& deck, int world) {
 }  // namespace
 
 void require_groups(const Deck& deck, int all_ranks) {
-  require_blocks(deck, "deepspeed.tensor_parallel.autotp_size", deck.zero.parallel.tensor,
-                 all_ranks);
+  int left = all_ranks;
+  for (const MeshAxis& axis : deck.zero.parallel.axes()) {
+    require_blocks(deck, axis.key, axis.ranks, left);
+    left /= static_cast<int>(axis.ranks);
+  }
   const int world = Mesh(all_ranks, 0, deck.zero.parallel).partition_ranks();
   if (deck.run.shard_size > 0 && deck.zero.stage > 0)
     require_blocks(deck, "run.shard_size", deck.run.shard_size, world);
@@ -49,9 +52,12 @@ void require_groups(const Deck& deck, int all_ranks) {
 void add_mesh(Program& program) {
   const Mesh& mesh = program.mesh;
   program.groups.push_back({"world", {}});
-  if (mesh.is_flat()) return;
-  program.partition_group = add(program, "data", mesh.partition_group());
-  program.tensor_group = add(program, "tensor", mesh.tensor_group());
+  if (!mesh.is_flat()) {
+    program.partition_group = add(program, "data", mesh.partition_group());
+    program.tensor_group = add(program, "tensor", mesh.tensor_group());
+  }
+  if (mesh.sequence_ranks() > 1)
+    program.sequence_group = add(program, "sequence", mesh.sequence_group());
 }
 
 int add_block(Program& program, std::string name, int size) {

@@ -30,7 +30,8 @@ constexpr Key top_level[] = {
     Key("scheduler", object, "{}").used(),
     Key("communication_data_type", word_any_case, "null", "gradients are communicated in this type")
         .one_of("fp32|fp16|bf16").used(),
-    Key("seq_parallel_communication_data_type", word_any_case, "null").one_of("fp32|fp16|bf16"),
+    Key("seq_parallel_communication_data_type", word_any_case, "null",
+        "gradients are communicated in this type if ranks divide samples").one_of("fp32|fp16|bf16").used(),
     Key("prescale_gradients", in<&K::prescale_gradients>,
         "gradients are divided before they are summed").of_type(truth).changes(),
     Key("gradient_predivide_factor", in<&K::gradient_predivide_factor>,
@@ -62,7 +63,7 @@ constexpr Key top_level[] = {
     Key("log_level", any, "null"),
     Key("datastates_ckpt", any, "null"),
     Key("vocabulary_size", any, "null"),
-    Key("sequence_parallel_size", integer, "1").refused(),
+    Key("sequence_parallel_size", integer, "1", "the ranks that divide each sample").at_least(1).used(),
     Key("data_parallel_size", integer, "null").refused(),
     Key("use_data_before_expert_parallelism", truth, "false"),
     Key("disable_python_gc", truth, "false"),

@@ -29,7 +29,7 @@ std::string what_ran(const Deck& deck, const Program& p, const Result& r) {
       escape(model), to_string(p.schedule), p.stage, plural(p.world, "rank"),
       plural(static_cast<std::int64_t>(hosts.size()), "host"), to_string(p.reductions),
       to_string(p.memory_mode), plural(p.batch.global, "sample"), p.batch.micro,
-      p.batch.accumulation, plural(p.partition_ranks(), "rank"), deck.run.warmup, deck.run.steps);
+      p.batch.accumulation, plural(p.mesh.data_parts(), "rank"), deck.run.warmup, deck.run.steps);
   const auto merit = parameter_tokens_per_s(p, r);
   if (r.fit)
     text += fmt::format(

@@ -36,7 +36,7 @@ TEST_F(Axes, DivideNothingByOne) {
   for (const char* size : {"0", "1"}) {
     const Deck deck =
         load_deck(path_, {std::string("deepspeed.tensor_parallel.autotp_size=") + size});
-    EXPECT_FALSE(deck.zero.parallel.divides());
+    EXPECT_EQ(deck.zero.parallel.tensor, 1);
   }
 }
 
@@ -58,6 +58,66 @@ TEST_F(Axes, RefuseWhatIsNotModelledByName) {
         message_of<DeckError>([&, s = std::string(set)] { load_deck(path_, {s}); }),
         {"deepspeed.tensor_parallel.autotp_size = 2", "not modelled yet", says, "set it to 1"});
   }
+}
+
+const std::string by_samples = "deepspeed.sequence_parallel_size=2";
+const std::string whole_layers = "deepspeed.tensor_parallel={}";
+
+TEST_F(Axes, GiveRanksThatDivideSamplesOneBatchAndFp32Gradients) {
+  const Deck deck =
+      load_deck(path_, {whole_layers, by_samples, "deepspeed.bf16={\"enabled\": true}"});
+  EXPECT_EQ(deck.zero.parallel.sequence, 2);
+  EXPECT_EQ(deck.zero.precision.comm, Dtype::fp32);
+  EXPECT_EQ(infer_batch(deck.zero, 8, path_).global, 12);
+  const Deck whole = load_deck(path_, {whole_layers, by_samples, "deepspeed.train_batch_size=24"});
+  EXPECT_EQ(infer_batch(whole.zero, 8, path_).accumulation, 2) << "DeepSpeed counts 4 ranks";
+}
+
+TEST_F(Axes, SayWhichTypeOfGradientsHasNoEffect) {
+  const auto note = [&](std::vector<std::string> sets) {
+    std::string all;
+    for (const Finding& f : read_deck(path_, sets, DeckUse::plan).findings)
+      all += f.key + ": " + f.text + "\n";
+    return all;
+  };
+  EXPECT_NE(note({whole_layers, by_samples, "deepspeed.communication_data_type=fp16"})
+                .find("seq_parallel_communication_data_type replaces it"),
+            std::string::npos);
+  EXPECT_NE(note({"deepspeed.seq_parallel_communication_data_type=fp16"})
+                .find("has an effect only with sequence_parallel_size above 1"),
+            std::string::npos);
+}
+
+TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedSamples) {
+  const std::pair<const char*, const char*> cases[] = {
+      {"model.heads=3", "3 heads"},
+      {"model.sequence=7", "samples of 7 tokens"},
+      {"model={\"family\": \"gpt2\", \"layers\": 2, \"hidden\": 32, \"heads\": 4, \"sequence\": 8, "
+       "\"vocab\": 64}",
+       "blocks of another kind than Llama's"},
+      {"deepspeed.tensor_parallel.autotp_size=2", "tensor_parallel.autotp_size"},
+      {"run.compute=none", "run.compute"},
+      {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
+      {"deepspeed.zero_optimization={\"stage\": 3, \"zero_hpz_partition_size\": 2}",
+       "zero_hpz_partition_size"},
+  };
+  for (const auto& [set, says] : cases) {
+    SCOPED_TRACE(set);
+    std::vector<std::string> sets{whole_layers, by_samples, set};
+    if (sets.back() == "model.heads=3")
+      sets.push_back("model.kv_heads=1"), sets.push_back("model.hidden=48");
+    expect_says(message_of<DeckError>([&] { load_deck(path_, sets); }),
+                {"deepspeed.sequence_parallel_size = 2", "not modelled yet", says, "set it to 1"});
+  }
+  expect_says(message_of<DeckError>([&] {
+                load_deck(path_, {whole_layers, by_samples,
+                                  "deepspeed.seq_parallel_communication_data_type=bf16"});
+              }),
+              {"seq_parallel_communication_data_type", "not modelled yet", "fp32"});
+  expect_says(message_of<DeckError>([&] {
+                load_deck(path_, {whole_layers, "deepspeed.sequence_parallel_size=0"});
+              }),
+              {"deepspeed.sequence_parallel_size = 0", "at least 1"});
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: layers divided over ranks change the communication and not the training. Losses and norms
-// are those of an undivided run within the rounding of sums in another order, predictions equal
-// measurements group by group, and ranks that hold the same part agree in the end.
+// Rules: layers or samples divided over ranks change the communication and not the training. Losses
+// and norms are those of an undivided run within the rounding of sums in another order, predictions
+// equal measurements group by group, and ranks that hold the same part agree in the end.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/print.hpp>
@@ -98,6 +98,53 @@ TEST(DividedRun, AStepThatOverflowsIsSkippedByAll) {
       const auto skipped = std::count(o.skipped.begin(), o.skipped.end(), true);
       EXPECT_TRUE(skipped > 0 && skipped < std::ssize(o.skipped));
     }
+}
+
+// The same batch of samples, each of which `ranks` ranks divide.
+Deck by_samples(Deck deck, int ranks) {
+  deck.model.sequence = 8;
+  deck.zero.parallel.sequence = ranks;
+  return deck;
+}
+
+TEST(DividedRun, DividedSamplesTrainTheSameForTwentySteps) {
+  for (const int stage : {0, 1, 2, 3}) {
+    const Trained want = train_in_groups(by_samples(llama_deck(stage), 1), 20);
+    for (const int s : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << s);
+      Deck deck = by_samples(llama_deck(stage), s);
+      deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+      expect_near(train_in_groups(deck, 20), want, 1e-5);
+    }
+  }
+}
+
+// With fewer heads of keys than ranks, several ranks have one of them.
+TEST(DividedRun, DividedSamplesTrainTheSameWithSharedKeysRecomputationAndOrderedSums) {
+  for (const int stage : {0, 2, 3}) {
+    Deck plain = llama_deck(stage, 2);
+    plain.model.kv_heads = 2;
+    plain.run.activation_checkpointing = true;
+    plain.run.reductions = Reductions::ordered;
+    const Trained want = train_in_groups(by_samples(plain, 1), 4);
+    for (const int s : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << s);
+      expect_near(train_in_groups(by_samples(plain, s), 4), want, 1e-5);
+    }
+  }
+}
+
+TEST(DividedRun, DividedSamplesTrainNearlyTheSameIn16Bits) {
+  for (const int stage : {0, 1, 3}) {
+    Deck plain = llama_deck(stage);
+    set_precision(plain, Dtype::bf16, Dtype::bf16);
+    plain.zero.precision.comm = Dtype::fp32;
+    const Trained want = train_in_groups(by_samples(plain, 1), 4);
+    for (const int s : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << s);
+      expect_near(train_in_groups(by_samples(plain, s), 4), want, 2e-3);
+    }
+  }
 }
 
 }  // namespace

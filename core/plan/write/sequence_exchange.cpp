@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <array>
+
+#include <core/plan/deck/checked.hpp>
+#include <core/plan/model/block_sizes.hpp>
+#include <core/plan/write/sequence_exchange.hpp>
+
+namespace shardmark {
+
+SequenceExchange::SequenceExchange(Program& program, PlanWriter& writer) : p_(program), w_(writer) {
+  if (!divides()) return;
+  const TransformerDims d = dims();
+  q_ = checked_mul(d.rows(), d.q_dim(), "attention");
+  kv_ = checked_mul(d.rows(), d.exchanged_kv_dim(), "attention");
+  own_kv_ = d.rows() * d.kv_dim();
+  positions_ = w_.slot("positions", Category::activation, Dtype::int64,
+                       checked_mul(d.rows(), d.sequence_part.ranks, "positions"));
+  sent_ = w_.slot("exchange.sent", Category::activation, d.dtype, q_);
+  received_ = w_.slot("exchange.received", Category::activation, d.dtype, q_);
+}
+
+TransformerDims SequenceExchange::dims() const {
+  return transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
+}
+
+Operand SequenceExchange::own_positions() const {
+  const std::int64_t own = w_[positions_].elems / p_.mesh.sequence_ranks();
+  return w_.part(positions_, own * p_.mesh.sequence_rank(), own, false, true);
+}
+
+// DeepSpeed gathers them in each layer, for kernels that derive masks from them.
+void SequenceExchange::gather_positions() {
+  Operand own = own_positions();
+  own.reads = true, own.writes = false;
+  const std::array operands{own, w_.write(positions_)};
+  w_.collective(Op::all_gather, Reduction::none, Dtype::int64, w_[positions_].elems, operands, {},
+                p_.sequence_group);
+}
+
+void SequenceExchange::compute(Kernel kernel, const AttentionPlace& at,
+                               std::initializer_list<Operand> operands) {
+  Event& e = w_.compute(kernel, operands);
+  e.unit = at.unit;
+  e.module = at.module;
+}
+
+// Tensors in `saved` are counted in its elements, and those in the workspace in bytes.
+Operand SequenceExchange::part(int slot, std::int64_t bytes, std::int64_t elems) const {
+  const std::int64_t size = dtype_bytes(w_[slot].dtype);
+  return w_.part(slot, bytes / size, elems * dtype_bytes(w_[sent_].dtype) / size, false, false);
+}
+
+void SequenceExchange::exchange(const AttentionPlace& at, Way way, Operand from, Operand into,
+                                std::int64_t elems) {
+  from.reads = into.writes = true;
+  const bool to_heads = way == Way::to_heads;
+  compute(to_heads ? Kernel::split_heads : Kernel::split_tokens, at,
+          {w_.part(sent_, 0, elems, false, true), from});
+  const std::array operands{w_.part(sent_, 0, elems, true, false),
+                            w_.part(received_, 0, elems, false, true)};
+  w_.collective(Op::all_to_all, Reduction::none, w_[sent_].dtype, elems, operands, {},
+                p_.sequence_group);
+  compute(to_heads ? Kernel::join_tokens : Kernel::join_heads, at,
+          {into, w_.part(received_, 0, elems, true, false)});
+}
+
+void SequenceExchange::forward(const AttentionPlace& at) {
+  const BlockSaved s = block_saved(dims());
+  gather_positions();
+  w_.acquire(sent_);
+  w_.acquire(received_);
+  exchange(at, Way::to_heads, part(at.saved, s.q, q_), part(at.saved, s.q, q_), q_);
+  for (const std::int64_t x : {s.k, s.v})
+    exchange(at, Way::to_heads, part(at.saved, x, own_kv_), part(at.saved, x, kv_), kv_);
+  compute(Kernel::attention, at, {w_.update(at.saved), w_.write(at.workspace)});
+  exchange(at, Way::to_tokens, part(at.saved, s.context, q_), part(at.saved, s.attention, q_), q_);
+  w_.release(received_);
+  w_.release(sent_);
+}
+
+void SequenceExchange::backward(const AttentionPlace& at) {
+  const BlockBackwardWorkspace w = block_backward_workspace(dims(), 0);
+  w_.acquire(sent_);
+  w_.acquire(received_);
+  const Operand output = part(at.workspace, w.dattention, q_);
+  exchange(at, Way::to_heads, output, output, q_);
+  compute(Kernel::attention_backward, at, {w_.read(at.saved), w_.update(at.workspace)});
+  for (const std::int64_t x : {w.dv, w.dk})
+    exchange(at, Way::to_tokens, part(at.workspace, x, kv_), part(at.workspace, x, own_kv_), kv_);
+  exchange(at, Way::to_tokens, part(at.workspace, w.dq, q_), part(at.workspace, w.dq, q_), q_);
+  w_.release(received_);
+  w_.release(sent_);
+}
+
+}  // namespace shardmark
