@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
@@ -82,6 +83,20 @@ void make_exact(Advice& advice) {
     advice.considered -= exact.size();
     sort_into(advice, std::move(exact));
   }
+}
+
+// Nobody should change a key for nothing, or go without room for it.
+void prefer_the_plainest(std::vector<Candidate>& candidates) {
+  const double limit = candidates.front().step_s * (1 + no_difference);
+  const auto end = std::find_if(candidates.begin(), candidates.end(),
+                                [&](const Candidate& c) { return c.step_s > limit || !c.exact; });
+  const auto cost = [](const Candidate& c) {
+    return std::tuple(c.tight, c.changes.size(), c.bytes[Tier::device]);
+  };
+  const auto plainest =
+      std::min_element(candidates.begin(), end,
+                       [&](const Candidate& a, const Candidate& b) { return cost(a) < cost(b); });
+  if (plainest != end) std::rotate(candidates.begin(), plainest, plainest + 1);
 }
 
 std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
@@ -242,6 +257,7 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   sort_into(advice, evaluate_all(question, refinements(advice, space), false));
   make_exact(advice);
   if (advice.candidates.empty()) refuse_all(advice);
+  prefer_the_plainest(advice.candidates);
   advice.best_of_stage = best_by_stage(advice.candidates);
   advice.with_room = fastest_with_room(advice.candidates);
   std::vector<std::string> sets = question.sets;

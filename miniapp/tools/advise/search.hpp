@@ -13,11 +13,16 @@
 
 namespace shardmark {
 
+/// Steps whose times differ by less than this part are equally fast: no digit that is printed would
+/// show it.
+inline constexpr double no_difference = 0.0005;
+
 struct Advice {
   AdviseCase question;
   Deck deck;                                       // without changes
   std::int64_t global_batch = 0, given_batch = 0;  // of the candidates; of the deck, 0: none
-  // Those that fit, one per plan, the fastest first; the best of each stage is exact.
+  // Those that fit, one per plan, the fastest first, but that the first one changes least among
+  // those that are equally fast; the best of each stage is exact.
   std::vector<Candidate> candidates;
   std::vector<Candidate> refused;
   std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first

@@ -49,10 +49,33 @@ TEST(Advise, GivesTheFastestCandidateThatFits) {
     EXPECT_FALSE(c.at("limited_by").get<std::string>().empty());
     fastest = std::max(fastest, c.at("tokens_per_s").get<double>());
   }
-  EXPECT_EQ(advice.at("best").at("tokens_per_s"), fastest);
+  EXPECT_GE(advice.at("best").at("tokens_per_s").get<double>(), 0.9994 * fastest);
   EXPECT_TRUE(advice.at("best").at("deck_changes").is_object());
   EXPECT_TRUE(advice.at("refused").is_array());
   EXPECT_NE(advice.at("verdict").get<std::string>().find("Use stage"), std::string::npos);
+}
+
+// Of those that no printed digit tells apart, the one with the fewest changes: here a smaller
+// bucket would gain a millionth.
+TEST(Advise, ChangesNoKeyForNothing) {
+  const Workplace place;
+  const std::string model = place.write("config.json", R"({
+    "model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32,
+    "num_attention_heads": 32, "num_key_value_heads": 8, "vocab_size": 128256,
+    "max_position_embeddings": 131072, "tie_word_embeddings": false})");
+  const Json advice = answer({"advise", "--model", model, "--sequence", "4096", "--batch", "512",
+                              "--set", "deepspeed.bf16.enabled=true", "--machine", "dgx-h100",
+                              "--ranks", "8", "--format", "json"});
+  const Json& best = advice.at("best");
+  int equally_fast = 0;
+  for (const Json& c : advice.at("candidates")) {
+    if (!c.at("exact") || c.at("tight") != best.at("tight") ||
+        c.at("step_s").get<double>() > 1.0002 * best.at("step_s").get<double>())
+      continue;
+    EXPECT_LE(best.at("deck_changes").size(), c.at("deck_changes").size()) << c;
+    ++equally_fast;
+  }
+  EXPECT_GT(equally_fast, 1);
 }
 
 // With 1 % more than the best candidate takes, it is tight, and what to use instead is named: the

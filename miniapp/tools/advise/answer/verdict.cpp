@@ -77,9 +77,8 @@ std::string what_it_gives(const Advice& a) {
 
 // "1.5 % slower", or "equally fast" where no digit would show.
 std::string speed_beside(const Candidate& other, const Candidate& best) {
-  constexpr double least_shown = 0.05;
-  const double slower = other.step_s > 0 ? 100 * (1 - best.step_s / other.step_s) : 0;
-  return slower < least_shown ? "equally fast" : fmt::format("{:.1f} % slower", slower);
+  const double slower = other.step_s > 0 ? 1 - best.step_s / other.step_s : 0;
+  return slower < no_difference ? "equally fast" : fmt::format("{:.1f} % slower", 100 * slower);
 }
 
 // What to use if the best one turns out not to fit.
