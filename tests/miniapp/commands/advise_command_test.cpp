@@ -67,13 +67,16 @@ TEST(Advise, ChangesNoKeyForNothing) {
                               "--set", "deepspeed.bf16.enabled=true", "--machine", "dgx-h100",
                               "--ranks", "8", "--format", "json"});
   const Json& best = advice.at("best");
+  double fastest = best.at("step_s").get<double>();
+  for (const Json& c : advice.at("candidates"))
+    fastest = std::min(fastest, c.at("step_s").get<double>());
   int equally_fast = 0;
   for (const Json& c : advice.at("candidates")) {
-    if (!c.at("exact") || c.at("tight") != best.at("tight") ||
-        c.at("step_s").get<double>() > 1.0002 * best.at("step_s").get<double>())
-      continue;
-    EXPECT_LE(best.at("deck_changes").size(), c.at("deck_changes").size()) << c;
+    if (!c.at("exact") || c.at("step_s").get<double>() > 1.0004 * fastest) continue;
     ++equally_fast;
+    if (c.at("tight")) continue;
+    EXPECT_FALSE(best.at("tight"));
+    EXPECT_LE(best.at("deck_changes").size(), c.at("deck_changes").size()) << c;
   }
   EXPECT_GT(equally_fast, 1);
 }
