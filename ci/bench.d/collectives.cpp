@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the collectives of ShardMark's back-ends with those of MPI as a user would call them:
-// fp32 sums in place, one call for the whole array. All take turns in one run, so that they meet
+// fp32 sums in place (all_to_all into another array), one call for the whole array. All take turns in one run, so that they meet
 // the same conditions. A time is that from the last rank's start to the last rank's end, a figure
 // the median of the turns.
 //
@@ -33,7 +33,7 @@
 namespace shardmark::bench {
 namespace {
 
-constexpr Op verbs[] = {Op::all_reduce, Op::reduce_scatter, Op::all_gather};
+constexpr Op verbs[] = {Op::all_reduce, Op::reduce_scatter, Op::all_gather, Op::all_to_all};
 
 struct Contender {
   std::string name;
@@ -43,7 +43,7 @@ struct Contender {
 
 struct Array {
   explicit Array(std::int64_t elems) : data(static_cast<std::size_t>(elems), 1.0f) {}
-  std::vector<float> data;
+  std::vector<float> data, received;
   std::vector<std::byte> scratch;
 };
 
@@ -54,6 +54,9 @@ void call_mpi(MPI_Comm world, Op op, Array& array, std::int64_t elems, int ranks
     SHARDMARK_MPI(MPI_Allreduce(MPI_IN_PLACE, a, all, MPI_FLOAT, MPI_SUM, world));
   else if (op == Op::reduce_scatter)
     SHARDMARK_MPI(MPI_Reduce_scatter_block(MPI_IN_PLACE, a, shard, MPI_FLOAT, MPI_SUM, world));
+  else if (op == Op::all_to_all)
+    SHARDMARK_MPI(
+        MPI_Alltoall(a, shard, MPI_FLOAT, array.received.data(), shard, MPI_FLOAT, world));
   else
     SHARDMARK_MPI(MPI_Allgather(MPI_IN_PLACE, 0, MPI_DATATYPE_NULL, a, shard, MPI_FLOAT, world));
 }
@@ -66,7 +69,7 @@ Collective in_place(const Contender& who, Op op, Array& array, std::int64_t elem
   float* const a = array.data.data();
   float* const shard = a + who.comm->rank() * (elems / who.comm->size());
   c.send = op == Op::all_gather ? shard : a;
-  c.recv = op == Op::reduce_scatter ? shard : a;
+  c.recv = op == Op::reduce_scatter ? shard : op == Op::all_to_all ? array.received.data() : a;
   c.scratch_bytes =
       collective_scratch_bytes(op, c.dtype, elems, who.comm->size(), who.options.reductions,
                                who.options.mpi.staging_cap_bytes, who.options.mpi.piece_bytes);
@@ -82,6 +85,7 @@ std::vector<double> race(const World& world, const GroupClock& clock, std::vecto
     std::vector<double> starts_s, ends_s;
   };
   std::vector<Times> times(field.size());
+  if (op == Op::all_to_all) array.received.resize(array.data.size(), 1.0f);
   for (int turn = -1; turn < turns; ++turn)  // one more, to warm up
     for (std::size_t k = 0; k < field.size(); ++k) {
       const Collective c = field[k].comm ? in_place(field[k], op, array, elems) : Collective{};
