@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The modules of a unit pass values to each other through its buffers `saved` and workspace: the
 // first module of a pass writes these buffers, and the others update them.
-#include <algorithm>
 #include <array>
 
 #include <core/plan/deck/decoder_modules.hpp>
@@ -85,18 +84,30 @@ std::span<const BufferUse> backward_buffers(Role role) {
 
 // A block whose modules share all of its buffers. The first module of each pass writes what the
 // others update.
-std::span<const BufferUse> shared_forward(bool first, bool last) {
+std::span<const BufferUse> shared_forward(const Module& m) {
   static constexpr std::array begin{r(x_in), w(saved), w(workspace)};
   static constexpr std::array middle{r(x_in), u(saved), w(workspace)};
   static constexpr std::array end{r(x_in), u(saved), w(x_out), w(workspace)};
-  return first  ? std::span<const BufferUse>(begin)
-         : last ? std::span<const BufferUse>(end)
-                : middle;
+  return m.begins_forward ? std::span<const BufferUse>(begin)
+         : m.ends_forward ? std::span<const BufferUse>(end)
+                          : middle;
 }
-std::span<const BufferUse> shared_backward(bool last) {
+std::span<const BufferUse> shared_backward(const Module& m) {
   static constexpr std::array begin{r(x_in), r(saved), u(dx), w(workspace)};
   static constexpr std::array others{r(x_in), r(saved), u(dx), u(workspace)};
-  return last ? begin : others;
+  return m.begins_backward ? begin : others;
+}
+
+// The factors of the last product complete what the product has written, and find its input in the
+// workspace.
+std::span<const BufferUse> adapted_forward(const Decoder& decoder, const Module& m) {
+  static constexpr std::array middle{r(x_in), u(saved), u(workspace)};
+  static constexpr std::array end{r(x_in), u(saved), w(x_out), u(workspace)};
+  static constexpr std::array completion{r(x_in), u(saved), u(x_out), u(workspace)};
+  const bool product = m.adapted && m.role == Role::mlp_proj && !decoder.norms_after();
+  if (m.begins_forward) return shared_forward(m);
+  if (m.ends_forward && m.role == Role::lora_b) return completion;
+  return m.ends_forward || product ? std::span<const BufferUse>(end) : middle;
 }
 
 std::span<const BufferUse> normed_embedding(Role role, Kernel kernel) {
@@ -149,21 +160,16 @@ std::span<const BufferUse> divided_buffers(Role role, Kernel kernel) {
 
 }  // namespace
 
-std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel,
+std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel,
                                       bool divided) {
+  const Role role = module.role;
   if (divided) return divided_buffers(role, kernel);
   if (decoder.ends.embedding_norm &&
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);
-  if (!is_plain(decoder)) {
-    for (const bool sparse : {false, true}) {
-      const std::vector<Role> calls = block_calls(decoder, sparse);
-      const auto call = std::find(calls.begin(), calls.end(), role);
-      if (call == calls.end()) continue;
-      const bool last = role == calls.back();
-      return kernel == Kernel::forward ? shared_forward(call == calls.begin(), last)
-                                       : shared_backward(last);
-    }
+  if (in_block(role) && !is_plain(decoder)) {
+    if (kernel == Kernel::backward) return shared_backward(module);
+    return decoder.adapted() ? adapted_forward(decoder, module) : shared_forward(module);
   }
   return kernel == Kernel::forward ? forward_buffers(role) : backward_buffers(role);
 }

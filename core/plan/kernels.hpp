@@ -8,9 +8,10 @@
 //   zero         buffer w
 //   load_batch   tokens w, [positions w]   a micro-batch, [micro][sequence + 1]; if ranks divide samples,
 //                this rank's part of them and the positions of that part
-//   forward      each parameter r …, then buffers_of(decoder, role, forward)
-//   backward     each parameter r …, each gradient w|u …, then buffers_of(decoder, role, backward)
-//   forward_end, backward_end  buffers_of(decoder, role, that kernel): what remains of a divided
+//   forward      each parameter r …, then buffers_of(decoder, module, forward)
+//   backward     each trained parameter r …, their gradients w|u …, each frozen parameter r …, then
+//                buffers_of(decoder, module, backward)
+//   forward_end, backward_end  buffers_of(decoder, module, that kernel): what remains of a divided
 //                module's pass once the ranks have added up, or gathered, what the pass left
 //   attention    saved u, workspace w      of whole samples, with this rank's part of the heads, where
 //                ranks divide samples; forward and backward of attn_proj are the projection then
@@ -59,7 +60,7 @@
 #include <cstdint>
 #include <span>
 
-#include <core/plan/deck/decoder.hpp>
+#include <core/plan/model/model_shape.hpp>
 
 namespace shardmark {
 
@@ -77,7 +78,7 @@ struct BufferUse {
 /// the second micro-batch on the loss is updated and not written. The blocks of GPT-2 and Llama
 /// name what each module needs; in other blocks each module may use all buffers of the block. If
 /// the layers are `divided` among ranks, a pass through a divided module has two calls.
-std::span<const BufferUse> buffers_of(const Decoder& decoder, Role role, Kernel kernel,
+std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel,
                                       bool divided = false);
 
 namespace operand {

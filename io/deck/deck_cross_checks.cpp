@@ -67,6 +67,22 @@ void check_states(const Deck& deck, const Origin& origin) {
                         "frozen parameters in files: remove it, or offload_param's \"nvme\"");
 }
 
+// What is not modelled beside an adapter's frozen parameters.
+void check_adapter(const Deck& deck, const Origin& origin) {
+  if (deck.model.family != Family::decoder || !deck.model.decoder->adapted()) return;
+  const auto refuse = [&](const std::string& what) {
+    origin.not_modelled("model.adapter", deck.model.decoder->adapter.rank, what);
+  };
+  if (!traits(deck.run.schedule).follows_deepspeed)
+    refuse("it is modelled under run.schedule \"deepspeed\": set that");
+  if (!deck.checkpoint.dir.empty())
+    refuse("checkpoints of frozen parameters: remove the section checkpoint");
+  if (deck.zero.offload_param.nvme)
+    refuse("frozen parameters in files: set offload_param.device to \"cpu\"");
+  if (is_muon(deck.zero.optimizer.type))
+    refuse("the optimizer Muon beside frozen parameters: choose another optimizer");
+}
+
 // The families with arithmetic have classes of torch.nn alone.
 void note_absent_classes(const Deck& deck, Origin& origin) {
   for (const std::string& name : deck.zero.precision.autocast.safe_classes)
@@ -177,6 +193,7 @@ void check_axes(const Deck& deck, const Origin& origin) {
 
 void check_together(const Deck& deck, Origin& origin) {
   check_states(deck, origin);
+  check_adapter(deck, origin);
   check_autocast(deck, origin);
   check_leaf_classes(deck, origin);
   check_shard_size(deck, origin);

@@ -250,6 +250,7 @@ void read_decoder(KeyReader& reader, Deck& deck) {
   reader.section("ends", [&](KeyReader& r) { read_ends(r, d.ends, model.vocab); });
   check_decoder(reader, model, d);
   read_modules(reader, d);
+  read_adapter(reader, model, d);
   model.decoder = SharedDecoder(std::move(d));
 }
 

@@ -20,7 +20,7 @@ std::int64_t tensors_per_layer(const ModelSpec& m) {
   const Decoder& d = *decoder_of(m);
   for (const Role role : roles_of(d))
     if (in_block(role)) tensors += tensors_of(d, role);
-  return tensors;
+  return tensors + 2 * static_cast<std::int64_t>(d.adapter.targets.size());
 }
 
 // A plan has about a hundred events for each tensor, and has to be made in seconds. The largest

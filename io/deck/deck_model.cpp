@@ -73,6 +73,11 @@ std::int64_t decoder_params(const ModelSpec& m) {
     const std::int64_t elems = checked_mul(w.out, w.in + 2, what);
     (of_layer ? block : ends) = checked_add(of_layer ? block : ends, elems, what);
   }
+  for (const AdapterTarget& t : decoder.adapter.targets) {
+    const Width w = width_of(m, t.role);
+    const std::int64_t factors = checked_mul(decoder.adapter.rank, w.out + w.in, "model.adapter");
+    block = checked_add(block, factors, "model.adapter");
+  }
   return checked_add(checked_mul(m.layers, block, "model.layers"), ends, "model: parameters");
 }
 

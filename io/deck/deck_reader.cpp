@@ -13,6 +13,7 @@
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
 #include <io/hf/accelerate.hpp>
+#include <io/hf/adapter_config.hpp>
 #include <io/hf/config_filler.hpp>
 #include <io/hf/hf_arguments.hpp>
 #include <io/hf/model_config.hpp>
@@ -61,10 +62,11 @@ void name_model_config(Json& deck, Origin& origin) {
   *it = Json{{"config", *it}};
 }
 
-// Replaces a model config of Hugging Face by the section that it and the keys beside it amount to.
+// Replaces configs of Hugging Face by the section that they and the keys beside them amount to.
 void translate_model(Json& deck, Origin& origin) {
   const auto it = deck.find("model");
-  if (it == deck.end() || !it->is_object() || !it->contains("config")) return;
+  if (it == deck.end() || !it->is_object()) return;
+  if (!it->contains("config")) return translate_adapter(origin, {}, *it);
   const Json path = (*it)["config"];
   if (!path.is_string())
     origin.refuse("model.config", path, "must be the path of a model config of Hugging Face");
@@ -74,7 +76,9 @@ void translate_model(Json& deck, Origin& origin) {
       origin.note(FindingKind::derived, "model.sequence",
                   fmt::format("{}: {}", sequence->length, sequence->name));
     }
-  *it = model_from_config(origin, origin.resolve(path.get<std::string>()), *it);
+  const std::string file = origin.resolve(path.get<std::string>());
+  *it = model_from_config(origin, file, *it);
+  translate_adapter(origin, file, *it);
 }
 
 // The trainer's arguments that say what the sections `model` and `run` say too.

@@ -20,6 +20,8 @@ void read_model(KeyReader reader, Deck& deck);
 void read_grouped(KeyReader& reader, Deck& deck, std::string_view family);
 /// A model of the family `decoder`: its sizes and its description.
 void read_decoder(KeyReader& reader, Deck& deck);
+/// Its key `adapter`, once its modules are known.
+void read_adapter(KeyReader& reader, const ModelSpec& model, Decoder& decoder);
 void read_list(KeyReader& reader, Deck& deck);
 void read_trace(KeyReader& deck, std::string& trace);
 void read_run(KeyReader reader, Deck& deck);

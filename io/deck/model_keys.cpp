@@ -54,6 +54,7 @@ constexpr Key decoder_keys[] = {
     Key("routing", word, "\"learned\"", "which experts a token has").one_of("learned|balanced"),
     Key("ends", object, "null"),
     Key("modules", array, "null", "the modules in registration order"),
+    Key("adapter", any, "null", "low-rank factors beside frozen weights (LoRA)"),
 };
 
 constexpr Key list_keys[] = {

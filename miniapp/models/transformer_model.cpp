@@ -23,15 +23,17 @@ constexpr std::size_t most_params = 2;  // of a module: weight and bias
 TransformerBuffers buffers(const Program& program, const Decoder& decoder, const Event& event,
                            std::span<const Bound> ops, const StepValues& values) {
   TransformerBuffers b;
-  const Role role = program.model.modules[event.module].role;
+  const Module& module = program.model.modules[event.module];
   b.layer = event.unit - 1;
+  b.adapts = module.adapts;
+  b.input_gradient = module.input_gradient;
   // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
   // number.
   b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
                  static_cast<float>(program.batch.accumulation);
   std::size_t i = 0;
   for (const BufferUse& use :
-       buffers_of(decoder, role, event.kernel, program.model.spec.part.cuts())) {
+       buffers_of(decoder, module, event.kernel, program.model.spec.part.cuts())) {
     const Bound& bound = ops[i++];
     switch (use.buffer) {
       case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
@@ -176,12 +178,16 @@ void TransformerModel::backward(const Program& program, const Event& event,
   const auto count = static_cast<std::size_t>(event.params.count);
   std::array<const void*, most_params> params{};
   std::array<void*, most_params> grads{};
-  for (std::size_t i = 0; i < count; ++i) {
-    params[i] = ops[i].data;
-    grads[i] = ops[count + i].data;
+  std::size_t trained = 0, next = 2 * count, i = 0;
+  for (const int id : program.model.params_of(event.module)) {
+    const bool frozen = !program.model.params[id].trained();
+    params[i] = ops[frozen ? next++ : trained].data;
+    if (!frozen) grads[i] = ops[count + trained++].data;
+    ++i;
   }
-  transformer_backward(context_, dims_, role, params.data(), grads.data(), ops[count].accumulate,
-                       buffers(program, *dims_.decoder, event, ops.subspan(2 * count), values));
+  transformer_backward(context_, dims_, role, params.data(), grads.data(),
+                       count > 0 && ops[count].accumulate,
+                       buffers(program, *dims_.decoder, event, ops.subspan(next), values));
 }
 
 void TransformerModel::end_pass(const Program& program, const Event& event,

@@ -32,19 +32,30 @@ std::uint64_t hash_local(const Context& context, const Program& program, const E
   return sum;
 }
 
-// Sums the hashes of what every rank of a divided layer has: parameters that are not cut.
-std::uint64_t hash_uncut(const Context& context, const Program& program, const Executor& executor,
-                         State state) {
+// Sums the hashes of what this rank has of the parameters that `counts` accepts.
+template<class F>
+std::uint64_t hash_some(const Context& context, const Program& program, const Executor& executor,
+                        State state, const F& counts) {
   std::uint64_t sum = 0;
   for (const StatePiece& piece : program.states) {
     if (piece.state != state) continue;
     for (const Param& p : program.model.params) {
       const std::int64_t first = std::max(piece.first_elem, p.first_elem);
       const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
-      if (first < end && !p.slice.cuts()) sum += hash_range(context, executor, piece, first, end);
+      if (first < end && counts(p)) sum += hash_range(context, executor, piece, first, end);
     }
   }
   return sum;
+}
+
+// What frozen parameters add to the hash of all parameters. Collective if there are any.
+std::uint64_t frozen_part(const Context& context, const Program& program, const Executor& executor,
+                          Peers& peers) {
+  const auto frozen = [](const Param& p) { return !p.updated(); };
+  if (std::none_of(program.model.params.begin(), program.model.params.end(), frozen)) return 0;
+  const auto all = peers.gather(hash_some(context, program, executor, State::param, frozen));
+  const int holders = program.sharded[State::param] ? program.shard_ranks : 1;
+  return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0});
 }
 
 std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t of_b) {
@@ -67,7 +78,9 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
       if (all[r] != all[r % holders] && hashes.disagreement.empty())
         hashes.disagreement = differ(state, r, all[r], r % holders, all[r % holders]);
     if (parts > 1) {
-      const auto uncut = peers.gather(hash_uncut(context, program, executor, state));
+      // Every rank of a divided layer has the parameters that are not cut.
+      const auto uncut = peers.gather(hash_some(context, program, executor, state,
+                                                [](const Param& p) { return !p.slice.cuts(); }));
       for (int r = 0; r < peers.size(); ++r)
         if (const int first = r - r % parts;
             uncut[r] != uncut[first] && hashes.disagreement.empty())
@@ -80,10 +93,12 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
   hashes.momentum = one(State::momentum);
   hashes.variance = one(State::variance);
   // fp32 parameters equal their masters bit for bit, so a shard that did not arrive is found here.
-  if (program.precision.model == Dtype::fp32 && hashes.param != hashes.master &&
-      hashes.disagreement.empty())
+  // Frozen ones have no master.
+  if (program.precision.model != Dtype::fp32) return hashes;
+  const std::uint64_t updated = hashes.param - frozen_part(context, program, executor, peers);
+  if (updated != hashes.master && hashes.disagreement.empty())
     hashes.disagreement =
-        fmt::format("param hashes to {:016x}, its master to {:016x}", hashes.param, hashes.master);
+        fmt::format("param hashes to {:016x}, its master to {:016x}", updated, hashes.master);
   return hashes;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The recorded models of transformers, tests/data/hf_models.json, as decks.
+// The recorded models of transformers, tests/data/hf_models.json, and those that PEFT adapted,
+// hf_adapters.json, as decks.
 #pragma once
 
 #include <fstream>
@@ -12,11 +13,17 @@
 
 namespace shardmark::test {
 
-/// All cases: config, modules and reference.
+/// The cases of a file: config, modules and reference.
+inline nlohmann::json hf_cases_of(const std::string& name) {
+  std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/" + name);
+  return nlohmann::json::parse(file).at("cases");
+}
+/// All cases of the models as they are, and of those with adapters.
 inline const nlohmann::json& hf_cases() {
   static const nlohmann::json all = [] {
-    std::ifstream file(std::string(SHARDMARK_TESTS) + "/data/hf_models.json");
-    return nlohmann::json::parse(file).at("cases");
+    nlohmann::json cases = hf_cases_of("hf_models.json");
+    for (const nlohmann::json& c : hf_cases_of("hf_adapters.json")) cases.push_back(c);
+    return cases;
   }();
   return all;
 }
@@ -32,7 +39,7 @@ inline Deck hf_deck(const nlohmann::json& c, int stage, const ScratchFolder& fol
                            {"betas", o.at("betas")},
                            {"eps", o.at("eps")},
                            {"weight_decay", o.at("weight_decay")}};
-  const json deck = {
+  json deck = {
       {"name", "hf"},
       {"model", {{"config", "config.json"}, {"sequence", r.at("sequence")}}},
       {"data", {{"source", "uniform"}}},
@@ -42,6 +49,10 @@ inline Deck hf_deck(const nlohmann::json& c, int stage, const ScratchFolder& fol
         {"zero_optimization", {{"stage", stage}}},
         {"optimizer", {{"type", "AdamW"}, {"params", parameters}}}}},
       {"run", {{"steps", r.at("steps")}, {"seed", r.at("seed")}, {"reductions", "ordered"}}}};
+  if (c.contains("adapter")) {
+    folder.write("adapter.json", c.at("adapter").dump());
+    deck["model"]["adapter"] = "adapter.json";
+  }
   return read_deck(folder.write("deck.json", deck.dump()), {}, DeckUse::run).deck;
 }
 

@@ -47,6 +47,10 @@ inline json deck_of(const json& recorded, const ScratchFolder& folder) {
   if (recorded.contains("model_config")) {
     folder.write("config.json", recorded.at("model_config").dump());
     model = {{"config", "config.json"}, {"sequence", recorded.at("sequence")}};
+    if (recorded.contains("adapter")) {
+      folder.write("adapter.json", recorded.at("adapter").dump());
+      model["adapter"] = "adapter.json";
+    }
   } else {
     model = recorded.contains("model") ? recorded.at("model") : listed_model(recorded);
   }

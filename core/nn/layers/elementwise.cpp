@@ -90,9 +90,9 @@ struct ScaledCopy {
   }
 };
 
-template<class T>
+template<class T, class B>
 void bias_backward_typed(const Context& ctx, std::int64_t rows, std::int64_t columns, const T* dy,
-                         T* dbias, bool accumulate) {
+                         B* dbias, bool accumulate) {
   const kernel::Elements<T> terms{dy, columns};
   kernel::for_each_strip(
       ctx, "shardmark::bias_backward", columns,
@@ -135,9 +135,10 @@ void scaled_copy(const Context& ctx, std::int64_t elems, ConstStored x, float fa
 
 void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, ConstStored dy,
                    Stored dbias, bool accumulate) {
-  with_storage(dy.dtype, [&](auto type) {
-    using T = decltype(type);
-    bias_backward_typed(ctx, rows, columns, dy.as<T>(), dbias.as<T>(), accumulate);
+  with_types(dbias, dy, [&](auto type, auto dy_type) {
+    using B = decltype(type);
+    using T = decltype(dy_type);
+    bias_backward_typed(ctx, rows, columns, dy.as<T>(), dbias.as<B>(), accumulate);
   });
 }
 

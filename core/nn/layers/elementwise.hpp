@@ -22,7 +22,7 @@ void add_to(const Context& ctx, std::int64_t elems, ConstStored x, Stored out);
 /// out = factor * x.
 void scaled_copy(const Context& ctx, std::int64_t elems, ConstStored x, float factor, Stored out);
 
-/// dbias[columns] (+)= the sum over rows of dy[rows][columns].
+/// dbias[columns] (+)= the sum over rows of dy[rows][columns], which may be fp32.
 void bias_backward(const Context& ctx, std::int64_t rows, std::int64_t columns, ConstStored dy,
                    Stored dbias, bool accumulate);
 

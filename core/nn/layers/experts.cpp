@@ -270,6 +270,7 @@ void add_shared_expert_backward(const Context& ctx, const SharedExpert& e, Const
     using X = decltype(dx_type);
     add_shared_backward(ctx, e, dy.as<T>(), dlogits, dx.as<X>(), dout.as<T>());
   });
+  if (dweight.data == nullptr) return;  // it is frozen
   with_storage(e.x.dtype, [&](auto type) {
     using T = decltype(type);
     shared_weight_backward(ctx, e, dlogits, dweight.as<T>(), accumulate);

@@ -2,6 +2,7 @@
 // The norms of a decoder, whichever kind its description names.
 #pragma once
 
+#include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/layer_norm.hpp>
 #include <core/nn/layers/rms_norm.hpp>
 #include <core/plan/deck/decoder.hpp>
@@ -29,7 +30,8 @@ struct Norm {
   /// is dy.
   void param_gradients(ConstStored x, ConstStored dy, Stored dweight, Stored dbias,
                        bool accumulate) const {
-    if (dweight.data == nullptr) return;
+    if (dweight.data == nullptr && dbias.data == nullptr) return;
+    if (dweight.data == nullptr) return bias_backward(ctx, rows, columns, dy, dbias, accumulate);
     if (centred())
       layer_norm_backward_params(ctx, rows, columns, x, mean, rstd, dy, dweight, dbias, accumulate);
     else

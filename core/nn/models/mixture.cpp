@@ -139,7 +139,10 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
   const Stored rows = scratch[w.rows], act = scratch[w.act], dgate_up = scratch[w.dgate_up];
   const Stored gate_up = c_.saved(s_.gate_up);
   const auto weight_backward = [&](const Linear& linear, std::int64_t in, std::int64_t out,
-                                   std::int64_t count, ConstStored d, ConstStored from, Stored to) {
+                                   std::int64_t count, ConstStored d, ConstStored from, Stored all,
+                                   std::int64_t expert) {
+    if (all.data == nullptr) return;  // it is frozen
+    const Stored to = all.at(expert * in * out);
     if (count > 0)
       linear.backward_weight(in, out, d, from, to, g.accumulate);
     else if (!g.accumulate)
@@ -159,15 +162,14 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
   for_each_expert(
       scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
-        weight_backward(linear, f, h, count, rows.at(first * h), act.at(first * f),
-                        g.down.at(e * h * f));
+        weight_backward(linear, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);
       });
   collect_rows(c_.ctx, by, h, x_, rows);
   for_each_expert(
       scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         const ConstStored d = dgate_up.at(first * 2 * f);
-        weight_backward(linear, h, 2 * f, count, d, rows.at(first * h), g.weight.at(e * 2 * f * h));
+        weight_backward(linear, h, 2 * f, count, d, rows.at(first * h), g.weight, e);
         if (count > 0)
           linear.backward_input(h, 2 * f, d, t.weight.at(e * 2 * f * h), rows.at(first * h));
       });

@@ -57,12 +57,13 @@ void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const Scratch scratch(c, "head", w.gemm);
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
-    linear.backward_weight(c.h, count, d, c.saved(s.norm), g.weight.at(v * c.h), g.accumulate);
+    if (g.weight.data != nullptr)
+      linear.backward_weight(c.h, count, d, c.saved(s.norm), g.weight.at(v * c.h), g.accumulate);
     if (c.divided())
       linear.backward_input(c.h, count, d, t.weight.at(v * c.h), c.partial());
     else
       linear.backward_input(c.h, count, d, t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
-    if (t.bias.data != nullptr) bias_backward(c.ctx, c.rows, count, d, g.bias.at(v), g.accumulate);
+    if (g.bias.data != nullptr) bias_backward(c.ctx, c.rows, count, d, g.bias.at(v), g.accumulate);
   });
 }
 

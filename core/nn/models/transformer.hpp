@@ -30,6 +30,8 @@ struct TransformerBuffers {
   bool first_loss = true;          // overwrite the loss
   float grad_scale = 1;            // factor of the logits' gradient
   std::int64_t layer = 0;          // of a block
+  Role adapts = Role::container;   // of an adapter's factor: the role of the product beside it
+  bool input_gradient = true;      // whether backward makes the gradient of the module's input
   std::span<std::byte> workspace;  // the workspace of the unit, workspace_bytes
   /// Of the host, one per expert: forward adds how many rows each has. Empty: nobody counts.
   std::span<std::int64_t> expert_rows = {};
@@ -42,7 +44,8 @@ struct TransformerBuffers {
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
                          const void* const* params, const TransformerBuffers& buffers);
 
-/// Runs one module backward. Writes `grads`, or adds to them if `accumulate` is set.
+/// Runs one module backward. Writes `grads`, or adds to them if `accumulate` is set; a null pointer
+/// stands for the gradient of a frozen parameter, which is not made.
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers);

@@ -22,10 +22,11 @@ class Linear {
          bool in_out = false)
       : ctx_(ctx), rows_(rows), in_out_(in_out), scratch_(gemm_scratch) {}
 
-  /// y = x W^T (+ bias; a bias with a null pointer is not added).
+  /// y (+)= x W^T (+ bias; a bias with a null pointer is not added).
   void forward(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
-               ConstStored bias, Stored y) const {
-    run({rows_, out, in, false, !in_out_, in, in_out_ ? out : in, out, false, bias.data != nullptr},
+               ConstStored bias, Stored y, bool accumulate = false) const {
+    run({rows_, out, in, false, !in_out_, in, in_out_ ? out : in, out, accumulate,
+         bias.data != nullptr},
         x, weight, y, bias);
   }
   /// dx (+)= dy W.
@@ -34,9 +35,10 @@ class Linear {
     run({rows_, in, out, false, in_out_, out, in_out_ ? out : in, in, accumulate}, dy, weight, dx,
         nullptr);
   }
-  /// dW (+)= dy^T x.
+  /// dW (+)= dy^T x. Nothing is done for a null pointer: the weight is frozen.
   void backward_weight(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x,
                        Stored dweight, bool accumulate) const {
+    if (dweight.data == nullptr) return;
     if (in_out_)
       run({in, out, rows_, true, false, in, out, out, accumulate}, x, dy, dweight, nullptr);
     else

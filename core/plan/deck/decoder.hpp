@@ -175,6 +175,31 @@ struct EndsSpec {
   bool operator==(const EndsSpec&) const = default;
 };
 
+/// Which biases an adapter trains: none, those of the products that it adapts, or all of the model.
+enum class AdapterBias : std::uint8_t { none, adapted, all };
+template<>
+inline constexpr std::size_t enum_size<AdapterBias> = 3;
+constexpr std::string_view to_string(AdapterBias value) {
+  return enum_names<AdapterBias>("none", "adapted", "all")[value];
+}
+
+/// The products of one role that an adapter adapts.
+struct AdapterTarget {
+  Role role = Role::q;
+  std::vector<std::uint8_t> layers = {};  // by layer
+  bool operator==(const AdapterTarget&) const = default;
+};
+
+/// Low-rank factors beside frozen weights (LoRA), as PEFT builds them: the product W x becomes
+/// W x + scaling B (A x). Everything but the factors is frozen, apart from some biases.
+struct AdapterSpec {
+  std::int64_t rank = 0;  // the rows of A and the columns of B; 0: there is no adapter
+  double scaling = 1;
+  AdapterBias bias = AdapterBias::none;
+  std::vector<AdapterTarget> targets = {};
+  bool operator==(const AdapterSpec&) const = default;
+};
+
 /// One module by its name, in which `*` is the number of the layer. A container is listed only if
 /// it is never called.
 struct DecoderModule {
@@ -192,6 +217,7 @@ struct Decoder {
   MlpSpec mlp;
   MoeSpec moe;
   EndsSpec ends;
+  AdapterSpec adapter;
   double init_std = 0.02;              // of weights; output projections have it over sqrt(2 layers)
   bool in_out = false;                 // weights of the block's products are [in][out]
   std::vector<DecoderModule> modules;  // in registration order
@@ -199,6 +225,7 @@ struct Decoder {
 
   bool norms_before() const { return norm.place != NormPlace::after; }
   bool norms_after() const { return norm.place != NormPlace::before; }
+  bool adapted() const { return adapter.rank > 0; }
   bool parallel() const { return block.kind != BlockKind::sequential; }
 };
 

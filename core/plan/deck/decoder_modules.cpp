@@ -92,6 +92,34 @@ bool in_mixture(Role role) {
   return role >= Role::router && role <= Role::shared_router;
 }
 
+bool is_adaptable(Role role) {
+  switch (role) {
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::attn_proj:
+    case Role::fc:
+    case Role::gate:
+    case Role::up:
+    case Role::mlp_proj: return true;
+    default: return false;
+  }
+}
+
+bool adapts(const Decoder& d, Role role, std::int64_t layer) {
+  return std::any_of(
+      d.adapter.targets.begin(), d.adapter.targets.end(),
+      [&](const AdapterTarget& t) { return t.role == role && in_pattern(t.layers, layer); });
+}
+
+std::uint64_t adapted_roles(const Decoder& d, std::int64_t layer) {
+  std::uint64_t roles = 0;
+  for (const AdapterTarget& t : d.adapter.targets)
+    if (in_pattern(t.layers, layer)) roles |= std::uint64_t{1} << static_cast<unsigned>(t.role);
+  return roles;
+}
+
 std::vector<Role> block_calls(const Decoder& d, bool sparse) {
   const bool q_norm = d.norm.qk != QkNorm::none;
   const bool second_norm = d.norms_before() && d.block.kind != BlockKind::parallel;
@@ -177,7 +205,7 @@ int tensors_of(const Decoder& d, Role role) {
 
 bool is_plain(const Decoder& d) {
   return d.norm.place == NormPlace::before && d.norm.qk == QkNorm::none && !d.parallel() &&
-         d.block.residual_factor == 1 && d.moe.experts == 0;
+         d.block.residual_factor == 1 && d.moe.experts == 0 && !d.adapted();
 }
 
 Cut cut_of(Role role) {
@@ -198,6 +226,7 @@ std::string undividable(const ModelSpec& s, std::int64_t ranks) {
   if (s.family == Family::list) return "a list of modules, whose products are unknown";
   if (s.family == Family::gpt2) return "the family gpt2, for which AutoTP has no policy";
   const Decoder& d = *decoder_of(s);
+  if (d.adapted()) return "an adapter";
   if (!is_plain(d) || d.attention.qkv != QkvLayout::separate || !d.mlp.gated || d.mlp.joined)
     return "blocks of another kind than Llama's";
   if (d.attention.bias || d.mlp.bias) return "biases of the products that ranks add up";

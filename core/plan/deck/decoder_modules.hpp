@@ -35,6 +35,12 @@ std::vector<Role> block_calls(const Decoder& decoder, bool sparse);
 /// Whether a role belongs to a mixture of experts.
 bool in_mixture(Role role);
 
+/// Whether an adapter can adapt the product of this role, and whether it does so in a layer.
+bool is_adaptable(Role role);
+bool adapts(const Decoder& decoder, Role role, std::int64_t layer);
+/// The adapted roles of a layer, one bit each.
+std::uint64_t adapted_roles(const Decoder& decoder, std::int64_t layer);
+
 /// The roles of all modules that a description needs, those of a block in between.
 std::vector<Role> roles_of(const Decoder& decoder);
 /// Returns the number of parameters that a module of this role has.
@@ -43,7 +49,7 @@ int tensors_of(const Decoder& decoder, Role role);
 bool in_block(Role role);
 
 /// Whether a description has norms before attention and MLP alone, one sublayer after the other, no
-/// norms of q and k, no factor of the residual and no experts: as GPT-2 and Llama.
+/// norms of q and k, no factor of the residual, no experts and no adapter: as GPT-2 and Llama.
 bool is_plain(const Decoder& decoder);
 
 /// The inputs and outputs of a product, or the channels of a norm (`in` is 0).

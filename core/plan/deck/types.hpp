@@ -112,10 +112,12 @@ enum class Role : std::uint8_t {
   shared_gate,  // gate, up and down of the expert that every token has
   shared_up,
   shared_down,
-  shared_router  // the factor of that expert
+  shared_router,  // the factor of that expert
+  lora_a,         // the factors of an adapter: its input times A, and the result times B
+  lora_b
 };
 template<>
-inline constexpr std::size_t enum_size<Role> = 28;
+inline constexpr std::size_t enum_size<Role> = 30;
 
 /// The part of a step that an event belongs to. The phase `init` is start-up, before the first
 /// step.

@@ -43,6 +43,20 @@ void take_gate(const TransformerDims& d, Offsets& o, std::int64_t& gate, std::in
 
 }  // namespace
 
+Width product_width(const TransformerDims& d, Role role) {
+  switch (role) {
+    case Role::qkv: return {q_stride(d), d.hidden};
+    case Role::q: return {d.q_dim(), d.hidden};
+    case Role::k:
+    case Role::v: return {d.kv_dim(), d.hidden};
+    case Role::fc: return {gate_stride(d), d.hidden};
+    case Role::gate:
+    case Role::up: return {d.ffn, d.hidden};
+    case Role::attn_proj: return {d.hidden, d.q_dim()};
+    default: return {d.hidden, d.ffn};
+  }
+}
+
 std::int64_t q_stride(const TransformerDims& d) {
   return separate(d) ? d.q_dim() : size_mul(d.heads + 2 * d.kv_heads, d.head_dim());
 }
@@ -56,7 +70,7 @@ std::int64_t gate_stride(const TransformerDims& d) {
 Dtype dnorm_type(const TransformerDims& d) {
   const bool two_halves = d.decoder->mlp.gated && !d.decoder->mlp.joined;
   const bool shared = d.decoder->block.kind == BlockKind::parallel;
-  return separate(d) || two_halves || shared || d.sparse ? Dtype::fp32 : d.dtype;
+  return separate(d) || two_halves || shared || d.sparse || d.adapted != 0 ? Dtype::fp32 : d.dtype;
 }
 
 bool has_own_output_gradient(const Decoder& decoder) {
@@ -104,6 +118,8 @@ BlockSaved block_saved(const TransformerDims& d) {
     s.mlp_out = o.take(rh);
     s.post_norm2 = norm_figures(d, o, rows);
   }
+  for (const AdapterTarget& t : decoder.adapter.targets)
+    if (d.adapts(t.role)) s.low_rank[t.role] = o.take(size_mul(rows, decoder.adapter.rank));
   s.bytes = o.end();
   return s;
 }
@@ -133,6 +149,7 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
   const auto take_dnorm = [&](Offsets& o, std::int64_t elems) {
     return dnorm_type(d) == Dtype::fp32 ? o.take_fp32(elems) : o.take(elems);
   };
+  if (d.adapted != 0) w.dlow_rank = kept.take(size_mul(d.rows(), decoder.adapter.rank));
   if (has_own_output_gradient(decoder)) w.dsub = kept.take(rh);
   if (decoder.parallel()) w.dnorm1 = w.dnorm2 = take_dnorm(kept, rh);
   if (decoder.block.kind == BlockKind::parallel_two_norms) {

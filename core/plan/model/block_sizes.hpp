@@ -9,6 +9,7 @@
 // rotated.
 #pragma once
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
@@ -34,6 +35,7 @@ struct BlockSaved {
   std::int64_t gate = 0, up = 0;  // [R][ffn]; joined: parts of [R][2 ffn]; without a gate: the
                                   // activation's input and nothing
   MixtureSaved mixture;           // in the place of gate and up
+  EnumArray<Role, std::int64_t> low_rank{};  // [R][rank], of an adapted role: scaling A x
   std::int64_t bytes = 0;
 };
 
@@ -54,6 +56,7 @@ struct BlockForwardWorkspace {
 /// with d to each other.
 struct BlockBackwardWorkspace {
   std::int64_t dsub = 0;            // [R][h], the gradient of a sublayer's output
+  std::int64_t dlow_rank = 0;       // [R][rank], of A x of the adapted product at hand
   std::int64_t dside = 0;           // [R][h], what the second norm of a parallel block adds to dx
   std::int64_t dgate = 0, dup = 0;  // as gate and up
   std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
@@ -79,6 +82,9 @@ Dtype dnorm_type(const TransformerDims& dims);
 
 /// Whether the gradient of a sublayer's output differs from that of the residual stream.
 bool has_own_output_gradient(const Decoder& decoder);
+
+/// The columns of the output and of the input of a product that is no part of a mixture.
+Width product_width(const TransformerDims& dims, Role role);
 
 /// Elements from one row of q, and of k and v, to the next.
 std::int64_t q_stride(const TransformerDims& dims);

@@ -37,6 +37,7 @@ class DecoderBuilder {
         for (std::size_t m = i; m < end; ++m) add(all[m], l);
       i = end;
     }
+    if (decoder_.adapted()) freeze();
     return std::move(b_.shape());
   }
 
@@ -84,6 +85,8 @@ class DecoderBuilder {
     const auto blocks = static_cast<int>(spec_.layers);
     const int unit = layer >= 0 ? static_cast<int>(layer) + 1 : ends ? blocks + 1 : 0;
     b_.select_unit(unit);
+    const int order = 64 * (unit + 1) + 3 * place_of(m.role, layer);
+    if (layer >= 0 && adapts(decoder_, m.role, layer)) return add_adapted(m, layer, order);
     if (m.role == Role::head && spec_.tied_head) {
       b_.alias(name, Role::head, parent, 0, 1);
       b_.current_unit().also_reads.push_back(0);
@@ -91,7 +94,50 @@ class DecoderBuilder {
       b_.module(name, m.role, parent);
       add_params(name, m.role);
     }
-    b_.shape().modules.back().order = 32 * (unit + 1) + place_of(m.role, layer);
+    b_.shape().modules.back().order = order;
+    const bool embeds = m.role == Role::token_embedding || m.role == Role::position_embedding;
+    b_.shape().modules.back().input_gradient = !embeds;
+  }
+
+  // What PEFT puts in the place of a product: a module around the product and its two factors. A
+  // has the first values that PEFT gives it, and B begins as zeros.
+  void add_adapted(const DecoderModule& m, std::int64_t layer, int order) {
+    const int around = container(m.name, layer);
+    const std::string base = named(m.name, layer) + ".base_layer";
+    b_.module(base, m.role, around);
+    b_.shape().modules.back().adapted = true;
+    b_.shape().modules.back().order = order;
+    add_params(base, m.role);
+    const Width w = width_of(spec_, m.role);
+    for (const Role role : {Role::lora_a, Role::lora_b}) {
+      const bool first = role == Role::lora_a;
+      const std::string list = m.name + (first ? ".lora_A" : ".lora_B");
+      const std::string name = named(list, layer) + ".default";
+      const int parent = container(list, layer, false);
+      b_.module(name, role, parent);
+      b_.shape().modules.back().adapts = m.role;
+      b_.shape().modules.back().order = order + (first ? 1 : 2);
+      const std::int64_t rank = decoder_.adapter.rank;
+      Module& wrapper = b_.shape().modules[static_cast<std::size_t>(around)];
+      if (first) wrapper.reads_param = static_cast<int>(b_.shape().params.size());
+      if (first)
+        b_.param(name + ".weight", {rank, w.in}, Init::uniform,
+                 1 / std::sqrt(3 * static_cast<double>(w.in)));
+      else
+        b_.param(name + ".weight", {w.out, rank}, Init::zeros);
+    }
+  }
+  void freeze() {
+    const AdapterBias biases = decoder_.adapter.bias;
+    for (const Module& m : b_.shape().modules) {
+      if (m.adapts != Role::container) continue;
+      const bool trains_biases =
+          biases == AdapterBias::all || (biases == AdapterBias::adapted && m.adapted);
+      for (int id = m.first_param; id < m.first_param + m.param_count; ++id) {
+        Param& p = b_.shape().params[static_cast<std::size_t>(id)];
+        if (!trains_biases || !p.name.ends_with(".bias")) p.use = ParamUse::frozen;
+      }
+    }
   }
   // The place of a module in the calls of its unit; -1 if the layer does not call it.
   int place_of(Role role, std::int64_t layer) const {

@@ -23,7 +23,9 @@ constexpr bool is_linear(Role role) {
     case Role::shared_gate:
     case Role::shared_up:
     case Role::shared_down:
-    case Role::shared_router: return true;
+    case Role::shared_router:
+    case Role::lora_a:
+    case Role::lora_b: return true;
     default: return false;
   }
 }

@@ -54,7 +54,9 @@ ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentra
   ModelShape shape = list ? build_list(spec) : build_decoder(spec);
   shape.recompute = recompute;
   shape.reentrant = recompute && reentrant;
+  if (!list) mark_gradients(shape, recompute);
   if (shape.visits.empty()) write_visits(shape, recompute);
+  if (!list) mark_passes(shape);
   if (shape.param_groups.empty()) {
     shape.param_groups.emplace_back(shape.params.size());
     std::iota(shape.param_groups[0].begin(), shape.param_groups[0].end(), 0);
@@ -82,7 +84,8 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     const bool conv1d = in_out && module.role != Role::head;
     const bool bias_first = is_linear(module.role) && (!weight_first || conv1d);
     if (bias_first || module.role == Role::experts) std::reverse(params.begin(), params.end());
-    order.insert(order.end(), params.begin(), params.end());
+    for (const int id : params)
+      if (model.params[id].trained()) order.push_back(id);
   }
   return order;
 }

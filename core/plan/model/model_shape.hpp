@@ -55,6 +55,16 @@ struct Module {
   Role role = Role::container;
   int order = 0;       // modules of one container are called in the order of these numbers
   bool called = true;  // whether a forward pass calls it: containers of layers are not called
+  // Whether its output and its input have gradients, which they lack before the first parameter
+  // that is trained. A container goes by the modules inside.
+  bool output_gradient = true, input_gradient = true;
+  // Whether a pass through its unit begins or ends with it, of those that compute.
+  bool begins_forward = false, ends_forward = false, begins_backward = false;
+  bool adapted = false;           // factors complete its product
+  Role adapts = Role::container;  // of a factor: the role of that product
+  // The parameter of a module inside that its own forward pass reads too, or -1: PEFT's modules ask
+  // for the type of factor A.
+  int reads_param = -1;
   bool block = false;  // whether it is a block, which activation checkpointing runs again
   std::string python_class = {};  // of a list's module or of a mixture's container, if given
 };

@@ -49,12 +49,20 @@ class VisitWriter {
     while (!shape_.modules[parent].called) parent = shape_.modules[parent].parent;
     return static_cast<std::size_t>(parent);
   }
-  // Whether the input of a module consists of integers, for which there is no post-backward hook.
-  bool fed_integers(int module) const {
-    const Role role = shape_.modules[module].role;
-    if (role == Role::token_embedding || role == Role::position_embedding) return true;
+  // Whether the output of a module has a gradient: of a container, that of a module inside.
+  bool has_backward(int module) const {
     const std::vector<int>& inside = children_[module];
-    return role == Role::container && !inside.empty() && fed_integers(inside.front());
+    if (shape_.modules[module].role != Role::container || inside.empty())
+      return shape_.modules[module].output_gradient;
+    return std::any_of(inside.begin(), inside.end(),
+                       [&](int child) { return has_backward(child); });
+  }
+  // Whether its input has one, without which there is no post-backward hook: integers have none.
+  bool has_input_gradient(int module) const {
+    const std::vector<int>& inside = children_[module];
+    if (shape_.modules[module].role != Role::container || inside.empty())
+      return shape_.modules[module].input_gradient;
+    return has_input_gradient(inside.front());
   }
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }
   // Writes visits up to the pre-forward hook of `last`, if it is given, and returns whether that
@@ -68,6 +76,7 @@ class VisitWriter {
     return false;
   }
   void backward(int m) {
+    if (!has_backward(m)) return;
     const Role role = shape_.modules[m].role;
     const bool checkpointed = recompute_ && shape_.modules[m].block;
     if (checkpointed && shape_.reentrant)
@@ -81,7 +90,7 @@ class VisitWriter {
     }
     for (auto child = children_[m].rbegin(); child != children_[m].rend(); ++child)
       backward(*child);
-    if (m != 0 && !fed_integers(m)) visit(VisitKind::post_backward, m);
+    if (m != 0 && has_input_gradient(m)) visit(VisitKind::post_backward, m);
   }
 
   ModelShape& shape_;

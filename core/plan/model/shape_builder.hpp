@@ -69,6 +69,13 @@ ModelShape build_decoder(const ModelSpec& spec);
 /// The shape of a `list`. Throws DeckError if its modules do not nest, or if none has parameters.
 ModelShape build_list(const ModelSpec& spec);
 
+/// Notes which modules of a decoder have gradients of their outputs and inputs. With activation
+/// checkpointing, `recompute`, an adapter lets the embedding's output have one, as PEFT does.
+void mark_gradients(ModelShape& shape, bool recompute);
+
+/// Notes which modules begin and end a pass through their unit, once there are visits.
+void mark_passes(ModelShape& shape);
+
 /// Fills `shape.visits` by the nesting of containers; `recompute` as for build_model_shape.
 void write_visits(ModelShape& shape, bool recompute);
 

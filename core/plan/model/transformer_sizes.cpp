@@ -25,6 +25,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .head_channels = head_dim_of(s),
           .rules = {},
           .sparse = false,
+          .adapted = 0,
           .part = s.part,
           .sequence_part = s.sequence_part,
           .decoder = decoder};
@@ -55,6 +56,7 @@ TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {
   TransformerDims d = dims;
   d.rules = attention_rules(dims, layer);
   d.sparse = has_experts(*d.decoder, layer);
+  d.adapted = adapted_roles(*d.decoder, layer);
   return d;
 }
 

@@ -9,12 +9,13 @@ namespace {
 
 class MixtureWork : private WorkLists {
  public:
-  MixtureWork(const TransformerDims& d, bool accumulate, Work& work)
+  MixtureWork(const TransformerDims& d, bool trained, bool accumulate, Work& work)
       : WorkLists(d.dtype, work),
         d_(d),
         moe_(d.decoder->moe),
         rows_(d.rows()),
         pairs_(pairs_of(d)),
+        trained_(trained),
         accumulate_(accumulate) {}
 
   void forward(Role role) {
@@ -37,7 +38,8 @@ class MixtureWork : private WorkLists {
       case Role::shared_router:
         typed("add_shared_expert_backward", Dtype::fp32, rows_ * h, h,
               static_cast<double>(rows_ * h * (3 * dtype_bytes(d_.dtype) + 4)), 1);
-        return stream("shared_weight_backward", rows_ * h, h, 1);
+        if (trained_) stream("shared_weight_backward", rows_ * h, h, 1);
+        return;
       case Role::experts: return experts_backward();
       case Role::router:
         small("choose_experts_backward", rows_ * moe_.experts, moe_.experts);
@@ -64,6 +66,7 @@ class MixtureWork : private WorkLists {
   }
   void product_weight(std::int64_t rows, std::int64_t in, std::int64_t out,
                       std::int64_t count = 1) {
+    if (!trained_) return;
     product({.m = out,
              .n = in,
              .k = rows,
@@ -139,7 +142,7 @@ class MixtureWork : private WorkLists {
   // The gradients of experts without rows are zeros, unless gradients are added.
   void clear_unused() {
     const std::int64_t unused = std::max<std::int64_t>(moe_.experts - pairs_, 0);
-    if (accumulate_ || unused == 0) return;
+    if (!trained_ || accumulate_ || unused == 0) return;
     for (const std::int64_t elems : {d_.hidden * moe_.ffn, 2 * d_.hidden * moe_.ffn})
       typed("clear", d_.dtype, elems, 1, static_cast<double>(elems * dtype_bytes(d_.dtype)),
             unused);
@@ -148,7 +151,7 @@ class MixtureWork : private WorkLists {
   const TransformerDims& d_;
   const MoeSpec& moe_;
   const std::int64_t rows_, pairs_;
-  const bool accumulate_;
+  const bool trained_, accumulate_;
 };
 
 }  // namespace
@@ -161,9 +164,9 @@ std::string_view activation_kernel(Activation activation, bool backward) {
   return (backward ? backwards : forwards)[activation];
 }
 
-void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool accumulate,
-                      Work& work) {
-  MixtureWork mixture(dims, accumulate, work);
+void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool trained,
+                      bool accumulate, Work& work) {
+  MixtureWork mixture(dims, trained, accumulate, work);
   backward ? mixture.backward(role) : mixture.forward(role);
 }
 

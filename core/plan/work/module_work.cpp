@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of the modules of decoders, in the order of core/nn/models/decoder.cpp and
+// The work of the modules of decoders, in the order of core/nn/models/block.cpp, decoder.cpp and
 // transformer.cpp.
 #include <algorithm>
 
@@ -18,16 +18,20 @@ class ModuleWork : private WorkLists {
         d_(transformer_dims(program.model.spec, program.batch.micro,
                             program.precision.computes_in())),
         decoder_(*d_.decoder),
-        role_(program.model.modules[event.module].role),
+        module_(program.model.modules[event.module]),
+        role_(module_.role),
         rows_(d_.rows()),
         h_(d_.hidden),
         q_(d_.q_dim()),
-        biased_(program.model.modules[event.module].param_count > 1) {
-    const int layer = program.model.modules[event.module].unit - 1;
+        biased_(module_.param_count > 1) {
+    const int layer = module_.unit - 1;
     d_ = dims_of_layer(d_, std::max(layer, 0));
     attention_ = attention_dims(d_);
     if (decoder_.positions.kind == PositionKind::rotary)
       rotates_ = in_pattern(decoder_.positions.rotates, std::max(layer, 0));
+    const std::vector<int> params = program.model.params_of(event.module);
+    trained_ = !params.empty() && program.model.params[params[0]].trained();
+    bias_trained_ = biased_ && program.model.params[params[1]].trained();
     if (event.kernel == Kernel::backward && event.params.count > 0) {
       const Operand& grad = program.operands[event.operands.first + event.params.count];
       accumulate_ = grad.reads && grad.writes;
@@ -35,6 +39,8 @@ class ModuleWork : private WorkLists {
   }
 
   void add() {
+    if (module_.adapts != Role::container)
+      return add_adapter_work(d_, module_, event_.kernel == Kernel::backward, accumulate_, work_);
     switch (event_.kernel) {
       case Kernel::forward: return forward();
       case Kernel::backward: return backward();
@@ -60,6 +66,7 @@ class ModuleWork : private WorkLists {
              .c_type = c_type});
   }
   void product_weight(std::int64_t in, std::int64_t out) {
+    if (!trained_) return;
     product({.m = turned() ? in : out,
              .n = turned() ? out : in,
              .k = rows_,
@@ -110,16 +117,16 @@ class ModuleWork : private WorkLists {
     return decoder_.norm.qk == QkNorm::head ? d_.head_dim() : all;
   }
   bool centred() const { return decoder_.norm.kind == NormKind::layer; }
-  std::int64_t fc_width() const { return role_ == Role::fc ? gate_stride(d_) : d_.ffn; }
 
   const Event& event_;
   const WorkOptions& options_;
   TransformerDims d_, attention_;
   const Decoder& decoder_;
+  const Module& module_;
   const Role role_;
   const std::int64_t rows_, h_, q_;
   const bool biased_;  // the module has two parameters
-  bool rotates_ = false, accumulate_ = false;
+  bool trained_ = true, bias_trained_ = false, rotates_ = false, accumulate_ = false;
 };
 
 void ModuleWork::describe_attention(bool backward) {
@@ -216,7 +223,7 @@ void ModuleWork::head_backward() {
   for_each_piece([&](std::int64_t first, std::int64_t columns) {
     product_weight(h_, columns);
     product_input(h_, columns, divided() ? d_.dtype : Dtype::fp32, first > 0);
-    if (biased_) stream("bias_backward", rows_ * columns, columns, 1);
+    if (bias_trained_) stream("bias_backward", rows_ * columns, columns, 1);
   });
 }
 
@@ -228,7 +235,8 @@ void ModuleWork::norm_forward(std::int64_t elems, std::int64_t columns) {
 void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds) {
   const auto size = static_cast<double>(elems);
   const auto own = static_cast<double>(dtype_bytes(d_.dtype)), of_dy = double(dtype_bytes(dy));
-  if (decoder_.norm.weight)
+  if (bias_trained_ && !trained_) typed("bias_backward", dy, elems, columns, size * of_dy, 1);
+  if (trained_)
     typed(centred() ? "layer_norm_backward_params" : "rms_norm_backward_params", dy, elems, columns,
           size * (own + of_dy), 1);
   const char* rows = adds ? "layer_norm_backward_rows" : "layer_norm_input_gradient";
@@ -238,6 +246,7 @@ void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype d
 }
 
 void ModuleWork::activation(bool backward) {
+  if (backward && !module_.input_gradient) return;
   const MlpSpec& mlp = decoder_.mlp;
   const double arrays = backward ? (mlp.gated ? 6 : 4) : mlp.gated ? 3 : 2;
   stream(activation_kernel(mlp.activation, backward), rows_ * d_.ffn, 1, arrays);
@@ -251,44 +260,45 @@ void ModuleWork::arrange_heads() {
 // The product at the end of attention or MLP, and the sum with the residual stream.
 void ModuleWork::close_sublayer(std::int64_t in) {
   product_forward(in, h_);
-  if (decoder_.norms_after() || divided()) return;
+  if (decoder_.norms_after() || divided() || d_.adapts(role_)) return;
   stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
 }
 
 // A mixture of experts, and what a block does after its last module and before its first one.
 void ModuleWork::mixture(bool backward) {
   const bool shared = decoder_.moe.shared_ffn > 0;
-  const Role last = shared ? Role::shared_router : Role::experts;
   const bool reads_output = role_ == Role::experts || role_ == Role::shared_router;
   if (backward && reads_output && !decoder_.norms_after()) scale_gradient();
-  add_mixture_work(d_, role_, backward, accumulate_, work_);
+  add_mixture_work(d_, role_, backward, trained_, accumulate_, work_);
   if (backward && role_ == (shared ? Role::shared_gate : Role::router)) without_norm();
-  if (!backward && role_ == last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
+  const bool last = role_ == (shared ? Role::shared_router : Role::experts);
+  if (!backward && last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
 }
 
 void ModuleWork::forward() {
   if (in_mixture(role_)) return mixture(false);
-  const std::int64_t kv = d_.kv_dim(), ffn = d_.ffn;
   switch (role_) {
     case Role::token_embedding: return stream("token_embedding_forward", rows_ * h_, h_, 2);
     case Role::position_embedding: return stream("position_embedding_forward", rows_ * h_, h_, 3);
     case Role::q_norm: return norm_forward(rows_ * q_, head_columns(q_));
-    case Role::k_norm: return norm_forward(rows_ * kv, head_columns(kv));
+    case Role::k_norm: return norm_forward(rows_ * d_.kv_dim(), head_columns(d_.kv_dim()));
     case Role::post_norm1:
     case Role::post_norm2:
       norm_forward(rows_ * h_, h_);
       return stream("residual", rows_ * h_, 1, 3);
-    case Role::qkv: product_forward(h_, q_stride(d_)); return arrange_heads();
-    case Role::q: return product_forward(h_, q_);
+    case Role::qkv:
+    case Role::q:
     case Role::k:
-    case Role::v: return product_forward(h_, kv);
+    case Role::v:
     case Role::fc:
     case Role::gate:
-    case Role::up: return product_forward(h_, fc_width());
+    case Role::up:
+      product_forward(h_, product_width(d_, role_).out);
+      return role_ == Role::qkv && !d_.adapts(role_) ? arrange_heads() : void();
     case Role::attn_proj:
       if (!exchanges()) attention_forward();
       return close_sublayer(q_);
-    case Role::mlp_proj: activation(false); return close_sublayer(ffn);
+    case Role::mlp_proj: activation(false); return close_sublayer(d_.ffn);
     case Role::head: return head_forward();
     case Role::container:
     case Role::list: return;
@@ -303,19 +313,18 @@ void ModuleWork::forward_end() {
 }
 
 void ModuleWork::backward_end() {
-  const auto bytes = [&](double arrays) {
-    const auto elems = static_cast<double>(rows_ * h_);
-    return elems * (static_cast<double>(dtype_bytes(d_.dtype)) + 4 * arrays);
-  };
   const bool copies = role_ == Role::v || role_ == Role::up || role_ == Role::head;
-  typed(copies ? "convert" : "accumulate", d_.dtype, rows_ * h_, 1, bytes(copies ? 1 : 2), 1);
+  const auto of_elem = static_cast<double>(dtype_bytes(d_.dtype) + (copies ? 4 : 8));
+  typed(copies ? "convert" : "accumulate", d_.dtype, rows_ * h_, 1,
+        static_cast<double>(rows_ * h_) * of_elem, 1);
 }
 
 // Backward of a product of a norm's output. What several products read has a gradient in fp32.
 void ModuleWork::projection_backward(std::int64_t out, bool first) {
-  product_input(h_, out, divided() ? d_.dtype : dnorm_type(d_), !first && !divided());
+  const bool adds = (!first || d_.adapts(role_)) && !divided();
+  if (module_.input_gradient) product_input(h_, out, divided() ? d_.dtype : dnorm_type(d_), adds);
   product_weight(h_, out);
-  if (biased_) stream("bias_backward", rows_ * out, out, 1);
+  if (bias_trained_) stream("bias_backward", rows_ * out, out, 1);
 }
 
 // The gradient of a sublayer's output, if a factor came before the sum.
@@ -324,7 +333,8 @@ void ModuleWork::scale_gradient() {
 }
 
 void ModuleWork::without_norm() {
-  if (!decoder_.norms_before()) typed("add_to", dnorm_type(d_), rows_ * h_, 1, 0, 1);
+  if (!decoder_.norms_before() && module_.input_gradient)
+    typed("add_to", dnorm_type(d_), rows_ * h_, 1, 0, 1);
 }
 
 void ModuleWork::backward() {
@@ -333,9 +343,9 @@ void ModuleWork::backward() {
   const bool shared = decoder_.block.kind == BlockKind::parallel;
   const auto output = [&](std::int64_t in) {
     if (!decoder_.norms_after()) scale_gradient();
-    product_input(in, h_, d_.dtype);
+    if (module_.input_gradient) product_input(in, h_, d_.dtype, d_.adapts(role_));
     product_weight(in, h_);
-    if (biased_) stream("bias_backward", rows_ * h_, h_, 1);
+    if (bias_trained_) stream("bias_backward", rows_ * h_, h_, 1);
   };
   switch (role_) {
     case Role::token_embedding:
@@ -362,7 +372,7 @@ void ModuleWork::backward() {
     case Role::mlp_proj: activation(true); return output(ffn);
     case Role::attn_proj:
       output(q_);
-      if (!exchanges()) attention_backward();
+      if (module_.input_gradient && !exchanges()) attention_backward();
       return;
     case Role::qkv:
       arrange_heads();
@@ -370,7 +380,9 @@ void ModuleWork::backward() {
       return without_norm();
     case Role::up: return projection_backward(ffn, true);
     case Role::fc:
-    case Role::gate: projection_backward(fc_width(), role_ == Role::fc); return without_norm();
+    case Role::gate:
+      projection_backward(product_width(d_, role_).out, role_ == Role::fc);
+      return without_norm();
     case Role::v: return projection_backward(kv, !shared);
     case Role::k: return projection_backward(kv, false);
     case Role::q: projection_backward(q_, false); return without_norm();

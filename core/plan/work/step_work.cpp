@@ -23,6 +23,7 @@ EnumArray<Phase, PhaseWork> steady_work(const Program& program, const WorkOption
 double model_flops_per_token(const ModelShape& model) {
   if (!traits(model.spec.family).has_arithmetic) return 0;
   const MoeSpec& moe = decoder_of(model.spec)->moe;
+  constexpr double frozen = 2.0 / 3;  // no gradient of the weight
   double weights = 0;
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
     // A tied head uses the weights of the embeddings.
@@ -33,8 +34,8 @@ double model_flops_per_token(const ModelShape& model) {
                             ? static_cast<double>(moe.per_token) / static_cast<double>(moe.experts)
                             : 1;
     for (const int p : model.params_of(static_cast<int>(m)))
-      if (model.params[static_cast<std::size_t>(p)].shape.size() >= 2)
-        weights += used * static_cast<double>(model.params[static_cast<std::size_t>(p)].elems);
+      if (const Param& param = model.params[static_cast<std::size_t>(p)]; param.shape.size() >= 2)
+        weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
   }
   const ModelSpec& s = model.spec;
   return 6 * weights + 12 * static_cast<double>(s.layers) * static_cast<double>(s.hidden) *

@@ -48,8 +48,13 @@ std::string_view activation_kernel(Activation activation, bool backward);
 
 /// Appends the work of a module of a mixture of experts whose layer has these dims. Experts are
 /// taken to have equally many rows, as `balanced` routing makes them; `learned` routing has the
-/// same work in total, in other shapes. `accumulate` says that gradients are added.
-void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool accumulate,
-                      Work& work);
+/// same work in total, in other shapes. `trained` says whether gradients of weights are made, and
+/// `accumulate` that they are added.
+void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool trained,
+                      bool accumulate, Work& work);
+
+/// Appends the work of a factor of an adapter.
+void add_adapter_work(const TransformerDims& dims, const Module& factor, bool backward,
+                      bool accumulate, Work& work);
 
 }  // namespace shardmark

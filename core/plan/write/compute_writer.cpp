@@ -27,6 +27,13 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
     if (u.first_module < 0) u.first_module = m;
     u.last_module = m;
   }
+  for (int m : p_.model.computing(VisitKind::pre_backward)) {
+    const int unit = p_.model.modules[m].unit;
+    if (unit < 0) continue;
+    UnitBuffers& u = units_[unit];
+    if (u.first_backward < 0) u.first_backward = m;
+    u.last_backward = last_backward_ = m;
+  }
   if (trains_) declare(profile);
 }
 
@@ -35,6 +42,7 @@ namespace {
 // What a block saves: the larger figure if some have experts and others have none.
 std::int64_t most_saved(TransformerDims d) {
   std::int64_t most = 0;
+  d.adapted = ~std::uint64_t{0};
   for (const bool sparse : {false, true}) {
     d.sparse = sparse;
     if (sparse ? some_have_experts(*d.decoder) : some_lack_experts(*d.decoder))
@@ -183,13 +191,22 @@ AttentionPlace ComputeWriter::attention_place(int module, Kernel kernel) const {
 void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operands,
                           std::span<const int> params) {
   const int unit = p_.model.modules[module].unit;
-  for (const BufferUse& use : buffers_of(*decoder_, role(module), kernel, divided_)) {
+  const Module& m = p_.model.modules[module];
+  const auto uses =
+      trains_ ? buffers_of(*decoder_, m, kernel, divided_) : std::span<const BufferUse>();
+  for (const BufferUse& use : uses) {
     const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
     operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
   }
   Event& e = w_.compute(kernel, operands, params);
   e.unit = unit;
   e.module = module;
+}
+
+// Whether a module writes what its unit passes on.
+bool ComputeWriter::writes_output(int module, bool last) const {
+  const Module& m = p_.model.modules[module];
+  return last || (m.adapted && m.role == Role::mlp_proj && !decoder_->norms_after());
 }
 
 namespace {
@@ -213,8 +230,8 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
   }
   // The backward of the last module waits for its block's recomputation, which need not include
   // that module's own output, but may need what it saves beside it.
-  const bool again = last && in_backward_;
-  if (!again || saves_for_itself(role(module))) {
+  const bool again = in_backward_ && trains_ && writes_output(module, last);
+  if (!(again && last) || saves_for_itself(role(module))) {
     const int out = again ? units_[unit + 1].x_in : no_slot;
     const bool dead = out != no_slot && !w_.alive(out);
     if (dead) w_.acquire(out);
@@ -227,7 +244,21 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
       sequences_.forward(attention_place(module, Kernel::forward));
     if (dead) w_.release(out);
   }
-  if (last) release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
+  if (!last) return;
+  release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
+  if (u.last_backward < 0) release({u.saved, u.x_in});
+}
+
+void ComputeWriter::write_backward(int module, const ParamPlaces& where,
+                                   const std::vector<int>& trained,
+                                   std::span<const Operand> grads) {
+  std::vector<Operand> operands;
+  for (int id : trained) operands.push_back(where(id));
+  operands.insert(operands.end(), grads.begin(), grads.end());
+  if (trains_)
+    for (int id : p_.model.params_of(module))
+      if (!p_.model.params[id].trained()) operands.push_back(where(id));
+  write(Kernel::backward, module, std::move(operands), trained);
 }
 
 void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<const Operand> grads) {
@@ -235,19 +266,15 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   in_backward_ = true;
   end_backward();
-  if (trains_) acquire({dx_, module == u.last_module ? u.workspace_backward : no_slot});
+  if (trains_) acquire({dx_, module == u.first_backward ? u.workspace_backward : no_slot});
   const std::vector<int> trained = p_.model.trained_params_of(module);
-  const bool passes_on = trains_ && p_.model.params_of(module).empty();  // a norm without weights
-  if (trained.empty() && !passes_on) return;  // nothing that this module computes backward is kept
-  std::vector<Operand> operands;
-  for (int id : trained) operands.push_back(where(id));
-  operands.insert(operands.end(), grads.begin(), grads.end());
-  write(Kernel::backward, module, std::move(operands), trained);
+  const bool passes_on = trains_ && p_.model.modules[module].input_gradient;
+  if (!trained.empty() || passes_on) write_backward(module, where, trained, grads);
   const bool exchanges = sequences_.divides() && role(module) == Role::attn_proj;
   if (exchanges || (divided_ && cut_of(role(module)) == Cut::columns)) open_ = module;
-  if (!trains_ || module != u.first_module) return;
-  release({u.workspace_backward, u.saved, u.x_in});
-  if (unit == 0) release({dx_});
+  if (!trains_) return;
+  if (module == u.last_backward) release({u.workspace_backward, u.saved, u.x_in});
+  if (module == last_backward_) release({dx_});
 }
 
 }  // namespace shardmark

@@ -57,11 +57,15 @@ class ComputeWriter {
     int x_in = no_slot;   // the residual stream that enters the unit
     int saved = no_slot;  // what forward saves for backward; one for all recomputed blocks
     int workspace_forward = no_slot, workspace_backward = no_slot;
-    int first_module = -1, last_module = -1;
+    int first_module = -1, last_module = -1;      // of forward
+    int first_backward = -1, last_backward = -1;  // -1: nothing has a gradient
   };
   void declare(const Profile& profile);
   Role role(int module) const;
   bool drops(int unit) const;
+  bool writes_output(int module, bool last) const;
+  void write_backward(int module, const ParamPlaces& where, const std::vector<int>& trained,
+                      std::span<const Operand> grads);
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
   void end_forward(int module);
@@ -80,6 +84,7 @@ class ComputeWriter {
   SequenceExchange sequences_;
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
   int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums
+  int last_backward_ = -1;                   // module of a pass
   int open_ = -1;                            // the module whose backward is to be ended
   std::int64_t logits_at_ = 0, logits_ = 0;  // in the head's `saved`
   bool first_micro_ = true, in_backward_ = false;

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rule: a model that is given by its Hugging Face config has the tensors of transformers 5.24, in
-// its registration order, and trains as transformers does in float64: every loss and gradient norm
-// within 1e-5 (relative), at every stage and rank count, with ordered reductions.
+// Rule: a model that is given by its Hugging Face config, with or without a PEFT adapter, has the
+// tensors of transformers 5.24, in its registration order, and trains as transformers does in
+// float64: every loss and gradient norm within 1e-5 (relative), at every stage and rank count, with
+// ordered reductions.
 #include <cmath>
 
 #include <gtest/gtest.h>
@@ -61,7 +62,7 @@ void train_all(int stage, bool recompute) {
     }
     ++trained;
   }
-  EXPECT_GE(trained, 33);
+  EXPECT_GE(trained, 45);
 }
 
 TEST(HfModels, TrainAsTransformersDoesWhereBlocksRunAgain) {

@@ -58,8 +58,11 @@ std::vector<int> leaves_of(const ModelShape& model, const LeafModules& named) {
 
 std::vector<std::vector<int>> params_by_module(const ModelShape& model) {
   std::vector<std::vector<int>> params;
-  for (int m = 0; m < static_cast<int>(model.modules.size()); ++m)
+  for (int m = 0; m < static_cast<int>(model.modules.size()); ++m) {
     params.push_back(model.params_of(m));
+    const int read = model.modules[static_cast<std::size_t>(m)].reads_param;
+    if (read >= 0) params.back().push_back(read);
+  }
   return params;
 }
 

@@ -94,7 +94,11 @@ void Coordinator::fetch_module(int module, bool forward, FetchActions& actions) 
   if (trace_ == Trace::recording) modules_.push_back(module);
   if (!forward && std::find(in_backward_.begin(), in_backward_.end(), module) == in_backward_.end())
     in_backward_.push_back(module);
-  const std::vector<int>& params = params_[module];
+  // DeepSpeed notices in the first forward pass that a module reads a parameter of another one.
+  static const std::vector<int> unknown;
+  const bool reads = model_->modules[static_cast<std::size_t>(module)].reads_param >= 0;
+  const bool first = trace_ == Trace::recording && forward && in_backward_.empty();
+  const std::vector<int>& params = reads && first ? unknown : params_[module];
   gather(params, actions);
   for (int p : params) {
     active_[p].insert(module);

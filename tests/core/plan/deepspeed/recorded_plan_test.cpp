@@ -68,6 +68,11 @@ TEST(Recorded, ModelsOfTransformers) {
   EXPECT_GE(compare_rows("deepspeed_models.json"), 45);
 }
 
+// The same with frozen weights and PEFT's factors, with activation checkpointing of both kinds too.
+TEST(Recorded, AdaptersOfPeft) {
+  EXPECT_GE(compare_rows("deepspeed_adapters.json"), 35);
+}
+
 // Returns how many cases of the file have figures of memory.
 int compare_memory(const std::string& file) {
   const std::map<std::string, std::string> ours{
@@ -101,6 +106,7 @@ TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_muon_knobs.json"), 77);
   EXPECT_GE(compare_memory("deepspeed_frozen.json"), 6);
   EXPECT_GE(compare_memory("deepspeed_models.json"), 45);
+  EXPECT_GE(compare_memory("deepspeed_adapters.json"), 35);
 }
 
 // What a steady step reads from files and writes to them, on every rank.

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <core/nn/layers/activation.hpp>
+#include <core/nn/layers/elementwise.hpp>
+#include <core/nn/layers/heads.hpp>
+#include <core/nn/models/adapter.hpp>
+#include <core/nn/models/attention_call.hpp>
+#include <core/nn/models/block.hpp>
+#include <core/nn/models/mixture.hpp>
+#include <core/nn/models/module_norms.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
+#include <core/plan/model/block_sizes.hpp>
+
+namespace shardmark {
+namespace {
+
+// One call of a module in a block.
+class BlockCall : public ModuleCall {
+ public:
+  explicit BlockCall(const ModuleCall& call)
+      : ModuleCall(call), s_(block_saved(dims)), q_(dims.q_dim()), kv_(dims.kv_dim()) {}
+
+  void forward(Role role, Tensors t) const {
+    switch (role) {
+      case Role::norm1: return norm_forward(norm(s_.norm1), t, x_in(), saved(s_.norm1_out));
+      case Role::norm2: return norm_forward(norm(s_.norm2), t, norm2_input(), saved(s_.norm2_out));
+      case Role::qkv:
+      case Role::q:
+      case Role::k:
+      case Role::v:
+      case Role::fc:
+      case Role::gate:
+      case Role::up: return project(t, role);
+      case Role::q_norm: return norm_forward(q_norm(), t, saved(s_.q_raw), saved(s_.q));
+      case Role::k_norm: return norm_forward(k_norm(), t, saved(s_.k_raw), saved(s_.k));
+      case Role::attn_proj: return attention_forward(t);
+      case Role::post_norm1:
+        norm_forward(norm(s_.post_norm1), t, saved(s_.attn_out), saved(s_.x_mid));
+        return residual(ctx, rows * h, x_in(), saved(s_.x_mid), factor());
+      case Role::mlp_proj: return mlp_forward(t);
+      case Role::post_norm2:
+        norm_forward(norm(s_.post_norm2), t, saved(s_.mlp_out), x_out());
+        return residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
+      case Role::lora_a: return low_rank().forward_a(t, forward_scratch(), input_of(b.adapts));
+      case Role::lora_b: return complete(t);
+      default: return mixture_forward(role, t);
+    }
+  }
+
+  void backward(Role role, Tensors t, Gradients g) const {
+    const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
+    const Scratch scratch(*this, "block", w.gemm);
+    const Stored dnorm2 = norm_gradient(scratch, w.dnorm2);
+    switch (role) {
+      case Role::post_norm2:
+        return norm_backward(norm(s_.post_norm2), t, g, saved(s_.mlp_out),
+                             sublayer_gradient(scratch, w), scratch[w.dsub], false);
+      case Role::mlp_proj: return mlp_backward(t, g, scratch, w);
+      case Role::up:
+      case Role::gate:
+      case Role::fc:
+      case Role::v:
+      case Role::k:
+      case Role::q:
+      case Role::qkv: return product_backward(role, t, g, scratch, w);
+      case Role::norm2:  // in a parallel block, attention still needs the gradient of its output
+        return norm_backward(norm(s_.norm2), t, g, norm2_input(), dnorm2,
+                             two_norms() ? scratch[w.dside] : dx(), !two_norms());
+      case Role::post_norm1:
+        return norm_backward(norm(s_.post_norm1), t, g, saved(s_.attn_out),
+                             sublayer_gradient(scratch, w), scratch[w.dsub], false);
+      case Role::attn_proj: return attention_backward(t, g, scratch, w);
+      case Role::k_norm:
+        return norm_backward(k_norm(), t, g, saved(s_.k_raw), scratch[w.dk], scratch[w.dk], false);
+      case Role::q_norm:
+        return norm_backward(q_norm(), t, g, saved(s_.q_raw), scratch[w.dq], scratch[w.dq], false);
+      case Role::norm1:
+        norm_backward(norm(s_.norm1), t, g, x_in(), norm_gradient(scratch, w.dnorm1), dx(), true);
+        if (two_norms()) residual(ctx, rows * h, scratch[w.dside], dx());
+        return;
+      case Role::lora_a: return factor_backward(t, g, scratch, w);
+      case Role::lora_b:
+        return low_rank().backward_b(t, g, scratch, output_gradient_of(b.adapts, scratch, w),
+                                     scratch[w.dlow_rank]);
+      default: return mixture_backward(role, t, g, scratch, w, dnorm2);
+    }
+  }
+
+  // What ranks have added up in `partial` goes where the undivided module's output would have gone.
+  void forward_end(Role role) const {
+    const bool attention = role == Role::attn_proj;
+    const Stored sum = attention ? saved(s_.x_mid) : x_out();
+    convert(ctx, rows * h, sum, partial());
+    residual(ctx, rows * h, attention ? x_in() : saved(s_.x_mid), sum, factor());
+  }
+  void backward_end(Role role) const {
+    const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
+    const Scratch scratch(*this, "block", w.gemm);
+    const bool mlp = role == Role::gate || role == Role::up;
+    const Stored sum = norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
+    if (role == Role::v || role == Role::up)  // the first product of each norm's output
+      convert(ctx, rows * h, sum, partial());
+    else
+      accumulate(ctx, rows * h, sum, partial());
+  }
+
+ private:
+  Norm norm(NormSaved at) const { return norm_of(*this, rows, h, at); }
+  Norm head_norm(NormSaved at, std::int64_t heads, std::int64_t channels) const {
+    const bool each = decoder.norm.qk == QkNorm::head;
+    return norm_of(*this, each ? rows * heads : rows, each ? dims.head_dim() : channels, at);
+  }
+  Norm q_norm() const { return head_norm(s_.q_norm, dims.heads, q_); }
+  Norm k_norm() const { return head_norm(s_.k_norm, dims.kv_heads, kv_); }
+  // Whether attention is between two exchanges of ranks that divide samples, in calls of its own.
+  bool exchanges() const { return dims.sequence_part.cuts(); }
+  bool two_norms() const { return decoder.block.kind == BlockKind::parallel_two_norms; }
+  // Whether MLP and attention read the output of one norm.
+  bool shared() const { return decoder.block.kind == BlockKind::parallel; }
+  float factor() const { return static_cast<float>(decoder.block.residual_factor); }
+
+  ConstStored attention_input() const {
+    return decoder.norms_before() ? saved(s_.norm1_out) : x_in();
+  }
+  ConstStored norm2_input() const { return decoder.parallel() ? x_in() : saved(s_.x_mid); }
+  ConstStored mlp_input() const {
+    return decoder.norms_before() ? saved(s_.norm2_out) : saved(s_.x_mid);
+  }
+  Scratch forward_scratch() const {
+    return {*this, "block", block_forward_workspace(dims, 0).gemm};
+  }
+  Linear linear(const Scratch& scratch) const { return scratch.linear(decoder.in_out); }
+  bool grouped() const { return decoder.attention.qkv == QkvLayout::grouped; }
+
+  // A product's input in forward, and where its output goes, to which an adapter may add. The MLP's
+  // last product finds its input in the workspace.
+  ConstStored input_of(Role role) const {
+    switch (role) {
+      case Role::fc:
+      case Role::gate:
+      case Role::up: return mlp_input();
+      case Role::attn_proj: return saved(s_.attention);
+      case Role::mlp_proj: return forward_scratch()[block_forward_workspace(dims, 0).act];
+      default: return attention_input();
+    }
+  }
+  Stored output_of(Role role, const Scratch& scratch) const {
+    switch (role) {
+      case Role::qkv:
+        return grouped() ? scratch[block_forward_workspace(dims, 0).grouped] : saved(s_.q);
+      case Role::q: return saved(s_.q_raw);
+      case Role::k: return saved(s_.k_raw);
+      case Role::v: return saved(s_.v);
+      case Role::up: return saved(s_.up);
+      case Role::attn_proj: return saved(decoder.norms_after() ? s_.attn_out : s_.x_mid);
+      case Role::mlp_proj: return decoder.norms_after() ? saved(s_.mlp_out) : x_out();
+      default: return saved(s_.gate);
+    }
+  }
+  // The same in backward: the gradient of a product's output, and that of its input if other
+  // modules add to it, the first of which overwrites it.
+  ConstStored output_gradient_of(Role role, const Scratch& scratch,
+                                 const BlockBackwardWorkspace& w) const {
+    switch (role) {
+      case Role::qkv:
+        if (!grouped()) return scratch[w.dq];
+        arrange_heads(ctx, dims, scratch[w.dq], scratch[w.grouped], false);
+        return scratch[w.grouped];
+      case Role::q: return scratch[w.dq];
+      case Role::k: return scratch[w.dk];
+      case Role::v: return scratch[w.dv];
+      case Role::up: return scratch[w.dup];
+      case Role::attn_proj:
+      case Role::mlp_proj: return output_gradient(scratch, w);
+      default: return scratch[w.dgate];
+    }
+  }
+  Stored input_gradient_of(Role role, const Scratch& scratch,
+                           const BlockBackwardWorkspace& w) const {
+    const bool mlp = role == Role::fc || role == Role::gate || role == Role::up;
+    return norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
+  }
+  bool overwrites(Role role) const {
+    const bool attention = role == Role::v || role == Role::qkv;
+    return role == Role::up || role == Role::fc || (attention && !shared());
+  }
+
+  void project(Tensors t, Role role) const {
+    const Scratch scratch = forward_scratch();
+    const Stored y = output_of(role, scratch);
+    linear(scratch).forward(h, product_width(dims, role).out, input_of(role), t.weight, t.bias, y);
+    if (!dims.adapts(role)) arrange(role, y);
+  }
+  void arrange(Role role, ConstStored y) const {
+    if (role == Role::qkv && grouped()) arrange_heads(ctx, dims, y, saved(s_.q), true);
+  }
+
+  // The output of a sublayer, as a sum with the residual stream, or on its own if a norm follows or
+  // if factors complete it.
+  void close(Role role, const Scratch& scratch, ConstStored act, Tensors t) const {
+    const std::int64_t in = product_width(dims, role).in;
+    const ConstStored x = role == Role::attn_proj ? x_in() : saved(s_.x_mid);
+    const Stored sum = output_of(role, scratch);
+    if (decoder.norms_after() || dims.adapts(role))
+      return linear(scratch).forward(in, h, act, t.weight, t.bias, sum);
+    if (divided()) return linear(scratch).forward(in, h, act, t.weight, nullptr, partial());
+    linear(scratch).forward(in, h, act, t.weight, nullptr, sum);
+    if (t.bias.data != nullptr)
+      bias_residual(ctx, rows, h, x, t.bias, sum, factor());
+    else
+      residual(ctx, rows * h, x, sum, factor());
+  }
+
+  void attention_forward(Tensors t) const {
+    const Scratch scratch = forward_scratch();
+    if (!exchanges()) AttentionCall(*this, s_).forward();
+    close(Role::attn_proj, scratch, saved(s_.attention), t);
+  }
+
+  // The activation of a MLP with its gate, if it has one.
+  GatedRows gated_rows() const { return {rows, dims.ffn, gate_stride(dims)}; }
+
+  void mlp_forward(Tensors t) const {
+    const Scratch scratch = forward_scratch();
+    const Stored act = scratch[block_forward_workspace(dims, 0).act];
+    activate(act);
+    close(Role::mlp_proj, scratch, act, t);
+  }
+  void activate(Stored act) const {
+    const Activation kind = decoder.mlp.activation;
+    if (decoder.mlp.gated)
+      gated_forward(ctx, kind, gated_rows(), saved(s_.gate), saved(s_.up), act);
+    else
+      activation_forward(ctx, kind, rows * dims.ffn, saved(s_.gate), act);
+  }
+
+  Stored norm_gradient(const Scratch& scratch, std::int64_t offset) const {
+    return {dnorm_type(dims), scratch[offset].data};
+  }
+  // Sums of gradients that no norm takes go to the residual stream.
+  void without_norm(ConstStored sum) const {
+    if (!decoder.norms_before()) add_to(ctx, rows * h, sum, dx());
+  }
+  // The gradient of what is added to the residual stream: dx, or its product with the factor.
+  Stored sublayer_gradient(const Scratch& scratch, const BlockBackwardWorkspace& w) const {
+    if (decoder.block.residual_factor == 1) return dx();
+    scaled_copy(ctx, rows * h, dx(), factor(), scratch[w.dsub]);
+    return scratch[w.dsub];
+  }
+  // The gradient of a sublayer's output: the norm after it has left it in the workspace.
+  Stored output_gradient(const Scratch& scratch, const BlockBackwardWorkspace& w) const {
+    return decoder.norms_after() ? scratch[w.dsub] : sublayer_gradient(scratch, w);
+  }
+
+  void mlp_backward(Tensors t, Gradients g, const Scratch& scratch,
+                    const BlockBackwardWorkspace& w) const {
+    const Linear product = linear(scratch);
+    const Stored dy = output_gradient(scratch, w), act = scratch[w.act];
+    const Activation kind = decoder.mlp.activation;
+    const std::int64_t ffn = dims.ffn;
+    const bool adapted = dims.adapts(Role::mlp_proj);
+    if (!b.input_gradient) return weight_backward(product, ffn, h, dy, act, g);  // of a bias alone
+    if (decoder.mlp.joined) {
+      // The gradient of the activation's output takes the place of the output, which is needed
+      // again only after it.
+      product.backward_input(ffn, h, dy, t.weight, act, adapted);
+      gated_backward(ctx, kind, gated_rows(), saved(s_.gate), saved(s_.up), act, act,
+                     scratch[w.dgate], scratch[w.dup]);
+    } else {
+      product.backward_input(ffn, h, dy, t.weight, scratch[w.dgate], adapted);
+      if (decoder.mlp.gated)
+        gated_backward(ctx, kind, gated_rows(), saved(s_.gate), saved(s_.up), scratch[w.dgate], act,
+                       scratch[w.dgate], scratch[w.dup]);
+      else
+        activation_backward(ctx, kind, rows * ffn, saved(s_.gate), act, scratch[w.dgate]);
+    }
+    weight_backward(product, ffn, h, dy, act, g);
+  }
+
+  // Backward of a product of what other products read too.
+  void product_backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
+                        const BlockBackwardWorkspace& w) const {
+    const Linear product = linear(scratch);
+    const ConstStored dy = output_gradient_of(role, scratch, w);
+    const Stored dnorm = input_gradient_of(role, scratch, w);
+    const std::int64_t out = product_width(dims, role).out;
+    const bool first = overwrites(role) && !dims.adapts(role);
+    if (divided())
+      product.backward_input(h, out, dy, t.weight, partial());
+    else if (b.input_gradient)
+      product.backward_input(h, out, dy, t.weight, dnorm, !first);
+    weight_backward(product, h, out, dy, input_of(role), g);
+    const bool last =
+        role == Role::q || role == Role::qkv || role == Role::gate || role == Role::fc;
+    if (last && b.input_gradient) without_norm(dnorm);
+  }
+
+  // Gradients of a product's weight and bias, if they are trained.
+  void weight_backward(const Linear& product, std::int64_t in, std::int64_t out, ConstStored dy,
+                       ConstStored x, Gradients g) const {
+    product.backward_weight(in, out, dy, x, g.weight, g.accumulate);
+    if (g.bias.data != nullptr) bias_backward(ctx, rows, out, dy, g.bias, g.accumulate);
+  }
+
+  // x_mid = x_in + out(attention(q, k, v)): computes dq, dk and dv.
+  void attention_backward(Tensors t, Gradients g, const Scratch& scratch,
+                          const BlockBackwardWorkspace& w) const {
+    const Stored dattention = scratch[w.dattention], dy = output_gradient(scratch, w);
+    weight_backward(linear(scratch), q_, h, dy, saved(s_.attention), g);
+    if (!b.input_gradient) return;
+    linear(scratch).backward_input(q_, h, dy, t.weight, dattention, dims.adapts(Role::attn_proj));
+    if (!exchanges()) AttentionCall(*this, s_).backward();
+  }
+
+  LowRank low_rank() const {
+    return {*this, product_width(dims, b.adapts), saved(s_.low_rank[b.adapts])};
+  }
+  // The second factor adds to the product, and what waits for the sum follows.
+  void complete(Tensors t) const {
+    const Scratch scratch = forward_scratch();
+    const Stored y = output_of(b.adapts, scratch);
+    low_rank().forward_b(t, scratch, y);
+    arrange(b.adapts, y);
+    if (decoder.norms_after()) return;
+    if (b.adapts == Role::attn_proj) residual(ctx, rows * h, x_in(), y, factor());
+    if (b.adapts == Role::mlp_proj) residual(ctx, rows * h, saved(s_.x_mid), y, factor());
+  }
+  // The first factor is the first of a product's modules to make the gradient of the input.
+  void factor_backward(Tensors t, Gradients g, const Scratch& scratch,
+                       const BlockBackwardWorkspace& w) const {
+    const Role role = b.adapts;
+    const Stored act = scratch[w.act];
+    Stored dx = input_gradient_of(role, scratch, w);
+    bool first = overwrites(role);
+    if (role == Role::attn_proj) dx = scratch[w.dattention], first = true;
+    if (role == Role::mlp_proj) dx = decoder.mlp.joined ? act : scratch[w.dgate], first = true;
+    if (role == Role::mlp_proj) activate(act);
+    low_rank().backward_a(t, g, scratch, role == Role::mlp_proj ? act : input_of(role),
+                          scratch[w.dlow_rank], dx, !first);
+  }
+
+  Mixture mixture() const { return {*this, s_.mixture, mlp_input()}; }
+
+  void mixture_forward(Role role, Tensors t) const {
+    const Scratch scratch = forward_scratch();
+    const Stored out = decoder.norms_after() ? saved(s_.mlp_out) : x_out();
+    mixture().forward(role, t, scratch, block_forward_workspace(dims, 0).mixture, out);
+    const Role last = decoder.moe.shared_ffn > 0 ? Role::shared_router : Role::experts;
+    if (role == last && !decoder.norms_after())
+      residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
+  }
+
+  void mixture_backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
+                        const BlockBackwardWorkspace& w, Stored dnorm) const {
+    const bool reads_output = role == Role::experts || role == Role::shared_router;
+    const ConstStored dy = reads_output ? output_gradient(scratch, w) : dnorm;
+    mixture().backward(role, t, g, scratch, w.mixture, dy, dnorm);
+    const Role first = decoder.moe.shared_ffn > 0 ? Role::shared_gate : Role::router;
+    if (role == first) without_norm(dnorm);
+  }
+
+  const BlockSaved s_;
+  const std::int64_t q_, kv_;
+};
+
+}  // namespace
+
+void block_forward(const ModuleCall& c, Role role, Tensors t) {
+  BlockCall(c).forward(role, t);
+}
+void block_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
+  BlockCall(c).backward(role, t, g);
+}
+void block_forward_end(const ModuleCall& c, Role role) {
+  BlockCall(c).forward_end(role);
+}
+void block_backward_end(const ModuleCall& c, Role role) {
+  BlockCall(c).backward_end(role);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The work of the factors of an adapter, in the order of core/nn/models/adapter.cpp and block.cpp.
+#include <core/plan/work/work_lists.hpp>
+
+namespace shardmark {
+namespace {
+
+class AdapterWork : private WorkLists {
+ public:
+  AdapterWork(const TransformerDims& d, const Module& factor, bool accumulate, Work& work)
+      : WorkLists(d.dtype, work),
+        d_(d),
+        role_(factor.adapts),
+        input_gradient_(factor.input_gradient),
+        accumulate_(accumulate),
+        width_(product_width(d, factor.adapts)),
+        rows_(d.rows()),
+        rank_(d.decoder->adapter.rank) {}
+
+  void forward_a() {
+    forward(width_.in, rank_, false);
+    scale();
+  }
+  void forward_b() {
+    forward(rank_, width_.out, true);
+    arrange();
+    if (ends_sublayer() && !d_.decoder->norms_after()) stream("residual", rows_ * d_.hidden, 1, 3);
+  }
+  void backward_b() {
+    if (ends_sublayer() && !d_.decoder->norms_after() && d_.decoder->block.residual_factor != 1)
+      stream("scaled_copy", rows_ * d_.hidden, 1, 2);
+    arrange();
+    weight(rank_, width_.out);
+    input(rank_, width_.out, d_.dtype, false);
+    scale();
+  }
+  void backward_a() {
+    if (role_ == Role::mlp_proj) {
+      const MlpSpec& mlp = d_.decoder->mlp;
+      stream(activation_kernel(mlp.activation, false), rows_ * d_.ffn, 1, mlp.gated ? 3 : 2);
+    }
+    weight(width_.in, rank_);
+    if (input_gradient_)
+      input(width_.in, rank_, ends_sublayer() ? d_.dtype : dnorm_type(d_), adds());
+  }
+
+ private:
+  bool ends_sublayer() const { return role_ == Role::attn_proj || role_ == Role::mlp_proj; }
+  // Whether other products have written the gradient of the input before.
+  bool adds() const {
+    const bool shared = d_.decoder->block.kind == BlockKind::parallel;
+    const bool attention = role_ == Role::v || role_ == Role::qkv;
+    return role_ == Role::q || role_ == Role::k || role_ == Role::gate || (attention && shared);
+  }
+  void scale() { stream("scaled_copy", rows_ * rank_, 1, 2); }
+  void arrange() {
+    if (role_ == Role::qkv && d_.decoder->attention.qkv == QkvLayout::grouped)
+      stream("arrange_heads", rows_ * q_stride(d_), d_.head_dim(), 2);
+  }
+  void forward(std::int64_t in, std::int64_t out, bool accumulate) {
+    product({.m = rows_,
+             .n = out,
+             .k = in,
+             .transpose_b = true,
+             .accumulate = accumulate,
+             .c_type = d_.dtype});
+  }
+  void weight(std::int64_t in, std::int64_t out) {
+    product({.m = out,
+             .n = in,
+             .k = rows_,
+             .transpose_a = true,
+             .accumulate = accumulate_,
+             .c_type = d_.dtype});
+  }
+  void input(std::int64_t in, std::int64_t out, Dtype c_type, bool accumulate) {
+    product({.m = rows_, .n = in, .k = out, .accumulate = accumulate, .c_type = c_type});
+  }
+
+  const TransformerDims& d_;
+  const Role role_;
+  const bool input_gradient_, accumulate_;
+  const Width width_;
+  const std::int64_t rows_, rank_;
+};
+
+}  // namespace
+
+void add_adapter_work(const TransformerDims& dims, const Module& factor, bool backward,
+                      bool accumulate, Work& work) {
+  AdapterWork adapter(dims, factor, accumulate, work);
+  const bool first = factor.role == Role::lora_a;
+  if (backward)
+    first ? adapter.backward_a() : adapter.backward_b();
+  else
+    first ? adapter.forward_a() : adapter.forward_b();
+}
+
+}  // namespace shardmark
