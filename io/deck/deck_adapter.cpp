@@ -116,7 +116,7 @@ class TargetReader {
                              quoted_products());
     for (const std::string& name : names_.unused())
       r_.origin().note(
-          FindingKind::warning, r_.key("targets"),
+          FindingKind::ignored, r_.key("targets"),
           fmt::format("\"{}\": no module has this name, or a name that ends so", name));
     return found;
   }

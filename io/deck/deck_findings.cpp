@@ -15,7 +15,7 @@ std::string_view heading(FindingKind kind) {
   switch (kind) {
     case FindingKind::warning: return "Warnings";
     case FindingKind::assumed: return "Assumed, because nothing states it";
-    case FindingKind::ignored: return "Keys that DeepSpeed does not know and ignores";
+    case FindingKind::ignored: return "What DeepSpeed or PEFT does not know and ignores";
     case FindingKind::no_effect: return "Keys without effect here";
     case FindingKind::filled: return "What each \"auto\" became";
     case FindingKind::derived: return "Inferred";

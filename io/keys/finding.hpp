@@ -13,7 +13,7 @@ namespace shardmark {
 enum class FindingKind : std::uint8_t {
   warning,    // sound, but probably not what the user meant
   assumed,    // a value that nothing states and that decides the plan, and how to state it
-  ignored,    // a key that DeepSpeed does not know and silently ignores; ShardMark does the same
+  ignored,    // what DeepSpeed or PEFT does not know and silently ignores; so does ShardMark
   no_effect,  // a known key that changes nothing at this stage or under this schedule
   filled,     // "auto", and what Hugging Face's trainer or DeepSpeed make of it
   derived,    // inferred from other keys, such as the batch triple

@@ -68,6 +68,14 @@ TEST_F(AdapterConfigFile, selects_by_names_patterns_and_layers) {
   EXPECT_EQ(selects({{"target_modules", "all-linear"}}), 3 * (2 * q + 2 * k + 3 * down));
 }
 
+TEST_F(AdapterConfigFile, a_name_that_selects_nothing_is_said_with_every_answer) {
+  const auto assumptions = load(lora({{"target_modules", {"q_proj", "kk_proj"}}})).deck.assumptions;
+  const auto says = [](const std::string& text) {
+    return text.find("\"kk_proj\": no module") != std::string::npos;
+  };
+  EXPECT_EQ(std::count_if(assumptions.begin(), assumptions.end(), says), 1);
+}
+
 TEST_F(AdapterConfigFile, is_refused_for_what_it_cannot_say) {
   EXPECT_NE(message(lora({{"use_dora", true}})).find("use_dora"), std::string::npos);
   EXPECT_NE(message(lora({{"modules_to_save", {"lm_head"}}})).find("modules_to_save"),
