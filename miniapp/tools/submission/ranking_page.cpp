@@ -29,6 +29,12 @@ std::string above(const std::string& markup, const std::string& soft) {
   return fmt::format("{}<br/><span class=\"soft\">{}</span>", markup, soft);
 }
 
+// Those that have no place share cells, so that their reasons have room.
+std::string who(const RankedEntry& e, bool ranked) {
+  return above(text_or_dash(e.organisation),
+               text_or_dash(e.system) + (ranked ? "" : "<br/>" + text_or_dash(e.processor)));
+}
+
 // The bar ends at the median; the line is the range of all runs.
 std::vector<std::string> entry_row(const RankedEntry& e, double most, bool ranked) {
   const double low = e.values.front(), high = e.values.back();
@@ -41,33 +47,34 @@ std::vector<std::string> entry_row(const RankedEntry& e, double most, bool ranke
                   html::bar(e.median(), most, "series0", std::pair(low, high))),
       fmt::format("{} to {}", grouped_figure(low), grouped_figure(high)),
       std::to_string(e.values.size()),
-      std::to_string(e.nodes),
+      ranked ? std::to_string(e.nodes)
+             : above(std::to_string(e.work.ranks), "on " + plural(e.nodes, "node")),
       grouped_figure(e.per_rank()),
-      above(text_or_dash(e.organisation), text_or_dash(e.system)),
-      text_or_dash(e.processor),
+      who(e, ranked),
       above(fmt::format("<span class=\"date\">{}</span>", escape(e.date)), escape(e.file))};
-  if (!ranked) {
-    row.insert(row.begin() + 5, std::to_string(e.work.ranks));
-    row.insert(row.begin() + 7, fmt::format("<div class=\"reasons\">{}</div>",
+  if (ranked)
+    row.insert(row.end() - 1, text_or_dash(e.processor));
+  else
+    row.insert(row.begin() + 6, fmt::format("<div class=\"reasons\">{}</div>",
                                             above(e.why_not(), escape(join(e.reasons, "; ")))));
-  }
   return row;
 }
 
 std::string entries_table(const std::vector<RankedEntry>& entries, std::size_t first,
                           std::size_t last, bool ranked) {
-  html::Table table{"",
-                    {ranked ? "place" : "deck", "median", "lowest to highest", "runs", "nodes",
-                     "per rank", "organisation, system", "processor", "date, archive"},
-                    {},
-                    3,
-                    3,
-                    "ranking"};
-  if (!ranked) {
-    table.head.insert(table.head.begin() + 5, "ranks");
-    table.head.insert(table.head.begin() + 7, "not ranked because");
-    table.note_columns = 4;
-  }
+  html::Table table{
+      "",
+      {ranked ? "place" : "deck", "median", "lowest to highest", "runs", ranked ? "nodes" : "ranks",
+       "per rank", ranked ? "organisation, system" : "organisation, system, processor",
+       "date, archive"},
+      {},
+      3,
+      3,
+      "ranking"};
+  if (ranked)
+    table.head.insert(table.head.end() - 1, "processor");
+  else
+    table.head.insert(table.head.begin() + 6, "not ranked because");
   for (std::size_t i = first; i < last; ++i) {
     double most = 0;  // of the entries with the same work
     for (std::size_t k = first; k < last; ++k)
