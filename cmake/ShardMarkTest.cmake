@@ -39,6 +39,7 @@ foreach(main main mpi_main)
   shardmark_target(shardmark_test_${main} OPTIMIZE g)
   target_link_libraries(shardmark_test_${main} PUBLIC shardmark_test_support Kokkos::kokkos)
 endforeach()
+target_sources(shardmark_test_mpi_main PRIVATE "${PROJECT_SOURCE_DIR}/tests/support/patient_mpi.cpp")
 target_link_libraries(shardmark_test_mpi_main PUBLIC MPI::MPI_CXX)
 
 # Sets what all executables of tests have in common. Tests only call the libraries, which are compiled

@@ -14,9 +14,12 @@
 #include <gtest/gtest.h>
 #include <mpi.h>
 
+#include <tests/support/patient_mpi.hpp>
 #include <tests/support/select_files.hpp>
 
 namespace {
+
+namespace patient = shardmark::test::patient;
 
 void require(int code, const char* call) {
   if (code == MPI_SUCCESS) return;
@@ -56,16 +59,16 @@ class RankPrinter : public testing::EmptyTestEventListener {
 /// ends, and only a rank with a fatal failure waits for the others there.
 class EndTogether : public testing::EmptyTestEventListener {
  public:
-  EndTogether() { require(PMPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup"); }
+  EndTogether() { require(patient::comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup"); }
   ~EndTogether() override {
-    require(PMPI_Wait(&all_left_, MPI_STATUS_IGNORE), "MPI_Wait");
+    require(patient::wait(&all_left_), "MPI_Test");
     require(PMPI_Comm_free(&comm_), "MPI_Comm_free");
   }
 
   void OnTestEnd(const testing::TestInfo& test) override {
     if (test.result()->Failed() && GTEST_FLAG_GET(fail_fast)) end_all(test, "failed");
     // Ranks that pass do not wait for the slowest one here, but at the end of the next test.
-    require(PMPI_Wait(&all_left_, MPI_STATUS_IGNORE), "MPI_Wait");
+    require(patient::wait(&all_left_), "MPI_Test");
     require(PMPI_Ibarrier(comm_, &all_left_), "MPI_Ibarrier");
     if (test.result()->HasFatalFailure() && !others_follow())
       end_all(test, "failed here, and other ranks are still in it");

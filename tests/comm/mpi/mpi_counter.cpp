@@ -6,6 +6,7 @@
 #include <mpi.h>
 
 #include <tests/comm/mpi/mpi_counter.hpp>
+#include <tests/support/patient_mpi.hpp>
 
 namespace shardmark::test {
 namespace {
@@ -85,6 +86,13 @@ extern "C" {
     return PMPI_##name arguments;                   \
   }
 
+// Those that wait do so patiently.
+#define COUNTED_WAIT(name, function, parameters, arguments) \
+  int MPI_##name parameters {                               \
+    count("MPI_" #name);                                    \
+    return shardmark::test::patient::function arguments;    \
+  }
+
 // Non-blocking collectives.
 COUNTED(Ibarrier, (MPI_Comm c, MPI_Request* r), (c, r), {})
 COUNTED(Ibcast, (void* b, int n, MPI_Datatype t, int root, MPI_Comm c, MPI_Request* r),
@@ -128,13 +136,15 @@ COUNTED(Iscatter,
          MPI_Request* r),
         (s, n, t, b, m, u, root, c, r), items(m, u))
 // Blocking collectives and messages, which a lane must not use.
-COUNTED(Barrier, (MPI_Comm c), (c))
-COUNTED(Bcast, (void* b, int n, MPI_Datatype t, int root, MPI_Comm c), (b, n, t, root, c))
-COUNTED(Allgather,
-        (const void* s, int n, MPI_Datatype t, void* b, int m, MPI_Datatype u, MPI_Comm c),
-        (s, n, t, b, m, u, c))
-COUNTED(Allreduce, (const void* s, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c),
-        (s, b, n, t, o, c))
+COUNTED_WAIT(Barrier, barrier, (MPI_Comm c), (c))
+COUNTED_WAIT(Bcast, bcast, (void* b, int n, MPI_Datatype t, int root, MPI_Comm c),
+             (b, n, t, root, c))
+COUNTED_WAIT(Allgather, allgather,
+             (const void* s, int n, MPI_Datatype t, void* b, int m, MPI_Datatype u, MPI_Comm c),
+             (s, n, t, b, m, u, c))
+COUNTED_WAIT(Allreduce, allreduce,
+             (const void* s, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c),
+             (s, b, n, t, o, c))
 COUNTED(Reduce, (const void* s, void* b, int n, MPI_Datatype t, MPI_Op o, int root, MPI_Comm c),
         (s, b, n, t, o, root, c))
 COUNTED(Reduce_scatter_block, (const void* s, void* b, int n, MPI_Datatype t, MPI_Op o, MPI_Comm c),
