@@ -16,6 +16,14 @@ bool is_a_copy(const std::vector<std::array<int, 2>>& all) {
   return all[0][0] != MPI_UNDEFINED;
 }
 
+// Waits for the collective that `start` starts.
+template<class Start>
+int finish(const Start& start) {
+  MPI_Request request = MPI_REQUEST_NULL;
+  const int code = start(&request);
+  return code == MPI_SUCCESS ? wait(&request) : code;
+}
+
 }  // namespace
 
 int wait(MPI_Request* request) {
@@ -27,34 +35,27 @@ int wait(MPI_Request* request) {
 }
 
 int barrier(MPI_Comm comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Ibarrier(comm, &request);
-  return code == MPI_SUCCESS ? wait(&request) : code;
+  return finish([&](MPI_Request* r) { return PMPI_Ibarrier(comm, r); });
 }
 
 int bcast(void* data, int count, MPI_Datatype type, int root, MPI_Comm comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Ibcast(data, count, type, root, comm, &request);
-  return code == MPI_SUCCESS ? wait(&request) : code;
+  return finish([&](MPI_Request* r) { return PMPI_Ibcast(data, count, type, root, comm, r); });
 }
 
 int allgather(const void* own, int count, MPI_Datatype type, void* all, int each,
               MPI_Datatype all_type, MPI_Comm comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Iallgather(own, count, type, all, each, all_type, comm, &request);
-  return code == MPI_SUCCESS ? wait(&request) : code;
+  return finish([&](MPI_Request* r) {
+    return PMPI_Iallgather(own, count, type, all, each, all_type, comm, r);
+  });
 }
 
 int allreduce(const void* own, void* sum, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Iallreduce(own, sum, count, type, op, comm, &request);
-  return code == MPI_SUCCESS ? wait(&request) : code;
+  return finish(
+      [&](MPI_Request* r) { return PMPI_Iallreduce(own, sum, count, type, op, comm, r); });
 }
 
 int comm_dup(MPI_Comm comm, MPI_Comm* copy) {
-  MPI_Request request = MPI_REQUEST_NULL;
-  const int code = PMPI_Comm_idup(comm, copy, &request);
-  return code == MPI_SUCCESS ? wait(&request) : code;
+  return finish([&](MPI_Request* r) { return PMPI_Comm_idup(comm, copy, r); });
 }
 
 int comm_split(MPI_Comm comm, int color, int key, MPI_Comm* part) {

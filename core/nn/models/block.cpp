@@ -97,7 +97,7 @@ class BlockCall : public ModuleCall {
     const Scratch scratch(*this, "block", w.gemm);
     const bool mlp = role == Role::gate || role == Role::up;
     const Stored sum = norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
-    if (role == Role::v || role == Role::up)  // the first product of each norm's output
+    if (begins_input_gradient(decoder, role))
       convert(ctx, rows * h, sum, partial());
     else
       accumulate(ctx, rows * h, sum, partial());
@@ -114,8 +114,6 @@ class BlockCall : public ModuleCall {
   // Whether attention is between two exchanges of ranks that divide samples, in calls of its own.
   bool exchanges() const { return dims.sequence_part.cuts(); }
   bool two_norms() const { return decoder.block.kind == BlockKind::parallel_two_norms; }
-  // Whether MLP and attention read the output of one norm.
-  bool shared() const { return decoder.block.kind == BlockKind::parallel; }
   float factor() const { return static_cast<float>(decoder.block.residual_factor); }
 
   ConstStored attention_input() const {
@@ -156,8 +154,7 @@ class BlockCall : public ModuleCall {
       default: return saved(s_.gate);
     }
   }
-  // The same in backward: the gradient of a product's output, and that of its input if other
-  // modules add to it, the first of which overwrites it.
+  // The same in backward: the gradients of a product's output and of its input.
   ConstStored output_gradient_of(Role role, const Scratch& scratch,
                                  const BlockBackwardWorkspace& w) const {
     switch (role) {
@@ -176,12 +173,14 @@ class BlockCall : public ModuleCall {
   }
   Stored input_gradient_of(Role role, const Scratch& scratch,
                            const BlockBackwardWorkspace& w) const {
-    const bool mlp = role == Role::fc || role == Role::gate || role == Role::up;
-    return norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
-  }
-  bool overwrites(Role role) const {
-    const bool attention = role == Role::v || role == Role::qkv;
-    return role == Role::up || role == Role::fc || (attention && !shared());
+    switch (role) {
+      case Role::attn_proj: return scratch[w.dattention];
+      case Role::mlp_proj: return decoder.mlp.joined ? scratch[w.act] : scratch[w.dgate];
+      case Role::fc:
+      case Role::gate:
+      case Role::up: return norm_gradient(scratch, w.dnorm2);
+      default: return norm_gradient(scratch, w.dnorm1);
+    }
   }
 
   void project(Tensors t, Role role) const {
@@ -283,15 +282,13 @@ class BlockCall : public ModuleCall {
     const ConstStored dy = output_gradient_of(role, scratch, w);
     const Stored dnorm = input_gradient_of(role, scratch, w);
     const std::int64_t out = product_width(dims, role).out;
-    const bool first = overwrites(role) && !dims.adapts(role);
+    const bool first = begins_input_gradient(decoder, role) && !dims.adapts(role);
     if (divided())
       product.backward_input(h, out, dy, t.weight, partial());
     else if (b.input_gradient)
       product.backward_input(h, out, dy, t.weight, dnorm, !first);
     weight_backward(product, h, out, dy, input_of(role), g);
-    const bool last =
-        role == Role::q || role == Role::qkv || role == Role::gate || role == Role::fc;
-    if (last && b.input_gradient) without_norm(dnorm);
+    if (ends_input_gradient(role) && b.input_gradient) without_norm(dnorm);
   }
 
   // Gradients of a product's weight and bias, if they are trained.
@@ -329,13 +326,10 @@ class BlockCall : public ModuleCall {
                        const BlockBackwardWorkspace& w) const {
     const Role role = b.adapts;
     const Stored act = scratch[w.act];
-    Stored dx = input_gradient_of(role, scratch, w);
-    bool first = overwrites(role);
-    if (role == Role::attn_proj) dx = scratch[w.dattention], first = true;
-    if (role == Role::mlp_proj) dx = decoder.mlp.joined ? act : scratch[w.dgate], first = true;
     if (role == Role::mlp_proj) activate(act);
     low_rank().backward_a(t, g, scratch, role == Role::mlp_proj ? act : input_of(role),
-                          scratch[w.dlow_rank], dx, !first);
+                          scratch[w.dlow_rank], input_gradient_of(role, scratch, w),
+                          !begins_input_gradient(decoder, role));
   }
 
   Mixture mixture() const { return {*this, s_.mixture, mlp_input()}; }

@@ -92,6 +92,31 @@ bool in_mixture(Role role) {
   return role >= Role::router && role <= Role::shared_router;
 }
 
+bool begins_input_gradient(const Decoder& d, Role role) {
+  switch (role) {
+    case Role::attn_proj:
+    case Role::mlp_proj:
+    case Role::fc:
+    case Role::up: return true;
+    // The MLP of a parallel block has read the same norm and comes first in backward.
+    case Role::qkv:
+    case Role::v: return d.block.kind != BlockKind::parallel;
+    default: return false;
+  }
+}
+
+bool ends_input_gradient(Role role) {
+  switch (role) {
+    case Role::attn_proj:
+    case Role::mlp_proj:
+    case Role::fc:
+    case Role::gate:
+    case Role::qkv:
+    case Role::q: return true;
+    default: return false;
+  }
+}
+
 bool is_adaptable(Role role) {
   switch (role) {
     case Role::qkv:

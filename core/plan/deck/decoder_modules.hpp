@@ -35,6 +35,12 @@ std::vector<Role> block_calls(const Decoder& decoder, bool sparse);
 /// Whether a role belongs to a mixture of experts.
 bool in_mixture(Role role);
 
+/// Whether backward of this product writes the gradient of its input first, so that the other
+/// products that read the input add to it; and whether it does so last. A sublayer's output is the
+/// only product that reads its input.
+bool begins_input_gradient(const Decoder& decoder, Role role);
+bool ends_input_gradient(Role role);
+
 /// Whether an adapter can adapt the product of this role, and whether it does so in a layer.
 bool is_adaptable(Role role);
 bool adapts(const Decoder& decoder, Role role, std::int64_t layer);
@@ -71,7 +77,7 @@ Cut cut_of(Role role);
 /// Why the layers of a model cannot be divided among `ranks`; empty if they can. The sentence
 /// begins with what the model has.
 std::string undividable(const ModelSpec& spec, std::int64_t ranks);
-/// The same for the samples of a model.
+/// Why the samples of a model cannot be divided among `ranks`, worded likewise; empty if they can.
 std::string unsplittable(const ModelSpec& spec, std::int64_t ranks);
 
 }  // namespace shardmark

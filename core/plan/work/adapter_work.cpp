@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work of the factors of an adapter, in the order of core/nn/models/adapter.cpp and block.cpp.
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/work/work_lists.hpp>
 
 namespace shardmark {
@@ -41,21 +42,15 @@ class AdapterWork : private WorkLists {
     }
     weight(width_.in, rank_);
     if (input_gradient_)
-      input(width_.in, rank_, ends_sublayer() ? d_.dtype : dnorm_type(d_), adds());
+      input(width_.in, rank_, ends_sublayer() ? d_.dtype : dnorm_type(d_),
+            !begins_input_gradient(*d_.decoder, role_));
   }
 
  private:
   bool ends_sublayer() const { return role_ == Role::attn_proj || role_ == Role::mlp_proj; }
-  // Whether other products have written the gradient of the input before.
-  bool adds() const {
-    const bool shared = d_.decoder->block.kind == BlockKind::parallel;
-    const bool attention = role_ == Role::v || role_ == Role::qkv;
-    return role_ == Role::q || role_ == Role::k || role_ == Role::gate || (attention && shared);
-  }
   void scale() { stream("scaled_copy", rows_ * rank_, 1, 2); }
   void arrange() {
-    if (role_ == Role::qkv && d_.decoder->attention.qkv == QkvLayout::grouped)
-      stream("arrange_heads", rows_ * q_stride(d_), d_.head_dim(), 2);
+    if (role_ == Role::qkv) arrange_heads(d_);
   }
   void forward(std::int64_t in, std::int64_t out, bool accumulate) {
     product({.m = rows_,

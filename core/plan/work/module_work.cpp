@@ -88,11 +88,10 @@ class ModuleWork : private WorkLists {
   bool exchanges() const { return d_.sequence_part.cuts(); }
   void head_forward();
   void head_backward();
-  void arrange_heads();
   void close_sublayer(std::int64_t in);
   void norm_forward(std::int64_t elems, std::int64_t columns);
   void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
-  void projection_backward(std::int64_t out, bool first);
+  void projection_backward();
   void without_norm();
   void scale_gradient();
   void activation(bool backward);
@@ -252,11 +251,6 @@ void ModuleWork::activation(bool backward) {
   stream(activation_kernel(mlp.activation, backward), rows_ * d_.ffn, 1, arrays);
 }
 
-void ModuleWork::arrange_heads() {
-  if (decoder_.attention.qkv == QkvLayout::grouped)
-    stream("arrange_heads", rows_ * q_stride(d_), d_.head_dim(), 2);
-}
-
 // The product at the end of attention or MLP, and the sum with the residual stream.
 void ModuleWork::close_sublayer(std::int64_t in) {
   product_forward(in, h_);
@@ -294,7 +288,7 @@ void ModuleWork::forward() {
     case Role::gate:
     case Role::up:
       product_forward(h_, product_width(d_, role_).out);
-      return role_ == Role::qkv && !d_.adapts(role_) ? arrange_heads() : void();
+      return role_ == Role::qkv && !d_.adapts(role_) ? arrange_heads(d_) : void();
     case Role::attn_proj:
       if (!exchanges()) attention_forward();
       return close_sublayer(q_);
@@ -313,18 +307,21 @@ void ModuleWork::forward_end() {
 }
 
 void ModuleWork::backward_end() {
-  const bool copies = role_ == Role::v || role_ == Role::up || role_ == Role::head;
+  const bool copies = begins_input_gradient(decoder_, role_) || role_ == Role::head;
   const auto of_elem = static_cast<double>(dtype_bytes(d_.dtype) + (copies ? 4 : 8));
   typed(copies ? "convert" : "accumulate", d_.dtype, rows_ * h_, 1,
         static_cast<double>(rows_ * h_) * of_elem, 1);
 }
 
 // Backward of a product of a norm's output. What several products read has a gradient in fp32.
-void ModuleWork::projection_backward(std::int64_t out, bool first) {
-  const bool adds = (!first || d_.adapts(role_)) && !divided();
+void ModuleWork::projection_backward() {
+  const std::int64_t out = product_width(d_, role_).out;
+  const bool first = begins_input_gradient(decoder_, role_) && !d_.adapts(role_);
+  const bool adds = !first && !divided();
   if (module_.input_gradient) product_input(h_, out, divided() ? d_.dtype : dnorm_type(d_), adds);
   product_weight(h_, out);
   if (bias_trained_) stream("bias_backward", rows_ * out, out, 1);
+  if (ends_input_gradient(role_)) without_norm();
 }
 
 // The gradient of a sublayer's output, if a factor came before the sum.
@@ -339,8 +336,7 @@ void ModuleWork::without_norm() {
 
 void ModuleWork::backward() {
   if (in_mixture(role_)) return mixture(true);
-  const std::int64_t kv = d_.kv_dim(), ffn = d_.ffn;
-  const bool shared = decoder_.block.kind == BlockKind::parallel;
+  const std::int64_t kv = d_.kv_dim();
   const auto output = [&](std::int64_t in) {
     if (!decoder_.norms_after()) scale_gradient();
     if (module_.input_gradient) product_input(in, h_, d_.dtype, d_.adapts(role_));
@@ -369,23 +365,18 @@ void ModuleWork::backward() {
     case Role::q_norm: return norm_backward(rows_ * q_, head_columns(q_), d_.dtype, false);
     case Role::k_norm: return norm_backward(rows_ * kv, head_columns(kv), d_.dtype, false);
     case Role::head: return head_backward();
-    case Role::mlp_proj: activation(true); return output(ffn);
+    case Role::mlp_proj: activation(true); return output(d_.ffn);
     case Role::attn_proj:
       output(q_);
       if (module_.input_gradient && !exchanges()) attention_backward();
       return;
-    case Role::qkv:
-      arrange_heads();
-      projection_backward(q_stride(d_), !shared);
-      return without_norm();
-    case Role::up: return projection_backward(ffn, true);
+    case Role::qkv: arrange_heads(d_); return projection_backward();
+    case Role::q:
+    case Role::k:
+    case Role::v:
     case Role::fc:
     case Role::gate:
-      projection_backward(product_width(d_, role_).out, role_ == Role::fc);
-      return without_norm();
-    case Role::v: return projection_backward(kv, !shared);
-    case Role::k: return projection_backward(kv, false);
-    case Role::q: projection_backward(q_, false); return without_norm();
+    case Role::up: return projection_backward();
     default: return;
   }
 }

@@ -23,6 +23,12 @@ class WorkLists {
     const auto size = static_cast<double>(dtype_bytes(dtype_));
     typed(kernel, dtype_, elems, width, arrays * static_cast<double>(elems) * size, 1);
   }
+  /// The kernel between the order of a joint product of q, k and v and that of attention, if they
+  /// differ.
+  void arrange_heads(const TransformerDims& d) {
+    if (d.decoder->attention.qkv == QkvLayout::grouped)
+      stream("arrange_heads", d.rows() * q_stride(d), d.head_dim(), 2);
+  }
   /// `launches` launches of a kernel whose source may have another type.
   void typed(std::string_view kernel, Dtype source, std::int64_t elems, std::int64_t width,
              double bytes, std::int64_t launches) {

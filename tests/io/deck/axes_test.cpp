@@ -40,18 +40,25 @@ TEST_F(Axes, DivideNothingByOne) {
   }
 }
 
+using Refused = std::pair<const char*, const char*>;  // the change to the deck, and what is said
+
+// What no axis goes with.
+const Refused beside_any_axis[] = {
+    {"run.compute=none", "run.compute"},
+    {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
+    {"deepspeed.zero_optimization={\"stage\": 3, \"zero_hpz_partition_size\": 2}",
+     "zero_hpz_partition_size"},
+};
+
 TEST_F(Axes, RefuseWhatIsNotModelledByName) {
-  const std::pair<const char*, const char*> cases[] = {
+  std::vector<Refused> cases = {
       {"model.kv_heads=1", "1 heads of keys and values"},
       {"model.ffn=47", "a feed-forward width of 47"},
       {"model.vocab=63", "a vocabulary of 63"},
       {"model.tied_head=true", "a head tied to the embedding"},
       {"run.schedule=paper", "run.schedule \"deepspeed\""},
-      {"run.compute=none", "run.compute"},
-      {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
-      {"deepspeed.zero_optimization={\"stage\": 3, \"zero_hpz_partition_size\": 2}",
-       "zero_hpz_partition_size"},
   };
+  cases.insert(cases.end(), std::begin(beside_any_axis), std::end(beside_any_axis));
   for (const auto& [set, says] : cases) {
     SCOPED_TRACE(set);
     expect_says(
@@ -89,18 +96,15 @@ TEST_F(Axes, SayWhichTypeOfGradientsHasNoEffect) {
 }
 
 TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedSamples) {
-  const std::pair<const char*, const char*> cases[] = {
+  std::vector<Refused> cases = {
       {"model.heads=3", "3 heads"},
       {"model.sequence=7", "samples of 7 tokens"},
       {"model={\"family\": \"gpt2\", \"layers\": 2, \"hidden\": 32, \"heads\": 4, \"sequence\": 8, "
        "\"vocab\": 64}",
        "blocks of another kind than Llama's"},
       {"deepspeed.tensor_parallel.autotp_size=2", "tensor_parallel.autotp_size"},
-      {"run.compute=none", "run.compute"},
-      {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
-      {"deepspeed.zero_optimization={\"stage\": 3, \"zero_hpz_partition_size\": 2}",
-       "zero_hpz_partition_size"},
   };
+  cases.insert(cases.end(), std::begin(beside_any_axis), std::end(beside_any_axis));
   for (const auto& [set, says] : cases) {
     SCOPED_TRACE(set);
     std::vector<std::string> sets{whole_layers, by_samples, set};
