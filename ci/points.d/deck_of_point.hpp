@@ -24,7 +24,7 @@ std::optional<double> recomputed_part(const Point& point);
 /// `micro` sequences and with or without recomputation.
 std::string deck_text_of(const Point& point, bool recompute, std::int64_t micro);
 
-/// The name of the machine file with the point's GPU, whatever its network. Empty: there is none.
+/// Returns the name of a machine file for the point's GPU, on any network; empty if there is none.
 std::string hardware_of(const Point& point);
 
 /// Returns the name of the machine file in inputs/machines, or an empty text if this GPU has none.

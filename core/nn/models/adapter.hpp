@@ -8,8 +8,7 @@
 
 namespace shardmark {
 
-/// Both factors of one product. `low_rank`, [rows][rank], keeps
-/// scaling A x for backward.
+/// Both factors of one product. `low_rank`, [rows][rank], keeps scaling A x for backward.
 class LowRank {
  public:
   LowRank(const ModuleCall& call, Width product, Stored low_rank)

@@ -29,7 +29,7 @@ std::string above(const std::string& markup, const std::string& soft) {
   return fmt::format("{}<br/><span class=\"soft\">{}</span>", markup, soft);
 }
 
-// Those that have no place share cells, so that their reasons have room.
+// An entry without a place has its processor in this cell, which leaves room for the reasons.
 std::string who(const RankedEntry& e, bool ranked) {
   return above(text_or_dash(e.organisation),
                text_or_dash(e.system) + (ranked ? "" : "<br/>" + text_or_dash(e.processor)));

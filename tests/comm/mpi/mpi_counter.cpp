@@ -86,7 +86,7 @@ extern "C" {
     return PMPI_##name arguments;                   \
   }
 
-// Those that wait do so patiently.
+// A blocking call is counted and passed on to the one in patient_mpi.hpp, which yields the core.
 #define COUNTED_WAIT(name, function, parameters, arguments) \
   int MPI_##name parameters {                               \
     count("MPI_" #name);                                    \

@@ -100,7 +100,7 @@ TEST(DividedRun, AStepThatOverflowsIsSkippedByAll) {
     }
 }
 
-// The same batch of samples, each of which `ranks` ranks divide.
+// The deck with each sample divided over `ranks` ranks.
 Deck by_samples(Deck deck, int ranks) {
   deck.model.sequence = 8;
   deck.zero.parallel.sequence = ranks;

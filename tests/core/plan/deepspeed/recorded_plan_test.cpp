@@ -68,7 +68,8 @@ TEST(Recorded, ModelsOfTransformers) {
   EXPECT_GE(compare_rows("deepspeed_models.json"), 45);
 }
 
-// The same with frozen weights and PEFT's factors, with activation checkpointing of both kinds too.
+// Recordings of models with frozen weights and PEFT's LoRA factors, some of them with re-entrant or
+// non-re-entrant activation checkpointing.
 TEST(Recorded, AdaptersOfPeft) {
   EXPECT_GE(compare_rows("deepspeed_adapters.json"), 35);
 }
