@@ -1,12 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <thread>
 
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_tuning.hpp>
 #include <comm/mpi/mpi_world.hpp>
 
 namespace shardmark {
+namespace {
+
+// Launchers forward the output of ranks with a delay; an abort that overtakes it loses the message.
+constexpr std::chrono::milliseconds time_to_forward{300};
+
+}  // namespace
 
 MpiWorld::MpiWorld(int& argc, char**& argv) {
   int running = 0;
@@ -35,6 +43,7 @@ MpiWorld::~MpiWorld() {
 void abort_all(MPI_Comm comm, ExitStatus status) {
   const int code = static_cast<int>(status);
   std::fflush(nullptr);
+  std::this_thread::sleep_for(time_to_forward);
   if (MPI_Abort(comm, code) != MPI_SUCCESS) std::fputs("MPI_Abort failed\n", stderr);
   std::_Exit(code);
 }

@@ -30,7 +30,8 @@ class MpiWorld {
 };
 
 /// Ends all processes of the launch with `status`, stopped ones included, because the launcher
-/// kills them. Flushes output first. Not collective: one rank is enough.
+/// kills them. Flushes output first, and leaves the launcher 0.3 s to forward it. Not collective:
+/// one rank is enough.
 [[noreturn]] void abort_all(MPI_Comm comm, ExitStatus status);
 
 }  // namespace shardmark

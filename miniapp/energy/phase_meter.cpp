@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <array>
+
 #include <fmt/core.h>
 
 #include <core/text.hpp>
@@ -14,11 +17,18 @@ void PhaseMeter::step() {
   if (!timed_) readings_.spans = {};
 }
 
-// The mean of some readings.
+// The median of some readings: while one of them lasts, the process may lose its core to another.
 double PhaseMeter::cost_s() {
-  const std::int64_t start_ns = clock_();
-  for (int i = 0; i < trial_readings; ++i) meters_.change_phase(std::nullopt, false);
-  return static_cast<double>(clock_() - start_ns) * 1e-9 / trial_readings;
+  std::array<std::int64_t, trial_readings> took_ns;
+  std::int64_t start_ns = clock_();
+  for (std::int64_t& ns : took_ns) {
+    meters_.change_phase(std::nullopt, false);
+    const std::int64_t now_ns = clock_();
+    ns = now_ns - start_ns;
+    start_ns = now_ns;
+  }
+  std::nth_element(took_ns.begin(), took_ns.begin() + trial_readings / 2, took_ns.end());
+  return static_cast<double>(took_ns[trial_readings / 2]) * 1e-9;
 }
 
 void PhaseMeter::begin() {

@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <chrono>
 #include <cstdlib>
-#include <thread>
 
 #include <Kokkos_Core.hpp>
 #include <fmt/core.h>
@@ -23,15 +21,11 @@
 namespace shardmark {
 namespace {
 
-// Launchers forward the output of ranks with a delay; an abort that overtakes it loses the message.
-constexpr std::chrono::milliseconds time_to_forward{300};
-
 // For an error that other ranks may not know. They might wait for this rank for ever, so all end.
 [[noreturn]] void fail_alone(const MpiWorld& world, DeadlineGuard& guard, const Failure& failure) {
   guard.ends_with(failure.status);
   guard.begin("MPI_Abort", abort_limit_s);
   print_error(fmt::format("rank {}: {}", world.rank(), failure_text(failure)));
-  std::this_thread::sleep_for(time_to_forward);
   abort_all(world.comm(), failure.status);
 }
 

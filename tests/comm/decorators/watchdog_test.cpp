@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The watchdog names the rank that is late. Here the late rank comes in the end, so that the test
-// can continue; the program stopped_rank tests a rank that never comes.
+// The watchdog names the rank that is late. Here the late rank comes once all others have
+// complained, so that the test can continue; the program stopped_rank tests a rank that never
+// comes.
+#include <utility>
+
 #include <gtest/gtest.h>
 
 #include <comm/decorators/watching.hpp>
@@ -12,10 +15,15 @@
 namespace shardmark::test::watchdog_test {
 namespace {
 
-constexpr double timeout_s = 0.4;
-constexpr std::int64_t late_ns = 2'500'000'000;  // beyond the timeout and the grace period
+constexpr double timeout_s = 0.2;
+constexpr std::int64_t latest_ns = 20'000'000'000;  // when the late rank comes in any case
+constexpr int complaint_tag = 77;
 
-// The last rank comes late to a call for which all others wait, and calls `busy` until then.
+void pause() {
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+}
+
+// The last rank comes late to a call for which all others wait.
 class Late : public ::testing::TestWithParam<TestedBackend> {
  protected:
   void SetUp() override {
@@ -35,10 +43,27 @@ class Late : public ::testing::TestWithParam<TestedBackend> {
     return c;
   }
 
+  // The late rank calls `busy` until every other rank has complained.
+  template<class Busy>
+  void come_late(Busy busy) const {
+    const std::int64_t end_ns = monotonic_ns() + latest_ns;
+    for (int missing = world_size() - 1; missing > 0 && monotonic_ns() < end_ns; busy()) {
+      int arrived = 0;
+      MPI_Iprobe(MPI_ANY_SOURCE, complaint_tag, MPI_COMM_WORLD, &arrived, MPI_STATUS_IGNORE);
+      if (!arrived) continue;
+      MPI_Recv(nullptr, 0, MPI_BYTE, MPI_ANY_SOURCE, complaint_tag, MPI_COMM_WORLD,
+               MPI_STATUS_IGNORE);
+      --missing;
+    }
+  }
+  void complain() {
+    if (is_late() || std::exchange(complained, true)) return;
+    MPI_Send(nullptr, 0, MPI_BYTE, world_size() - 1, complaint_tag, MPI_COMM_WORLD);
+  }
+
   template<class Busy>
   std::string wait_for_late(Busy busy) {
-    const std::int64_t end_ns = monotonic_ns() + late_ns;
-    while (is_late() && monotonic_ns() < end_ns) busy();
+    if (is_late()) come_late(busy);
     const Ticket ticket = comm->start(named(Op::all_reduce, "grad.block3"));
     std::string message;
     try {
@@ -46,16 +71,31 @@ class Late : public ::testing::TestWithParam<TestedBackend> {
     } catch (const CommError& e) {
       message = e.what();
     }
+    complain();
     lane->wait(ticket);  // without the watchdog, and now the call does finish
     mpi_barrier();
     return message;
+  }
+
+  // Waits until `ticket` is done, however often the watchdog complains, and returns its first
+  // message.
+  std::string first_complaint(Communicator& group, Ticket ticket) {
+    std::string first;
+    for (;;) try {
+        group.wait(ticket);
+        return first;
+      } catch (const CommError& e) {
+        if (!first.empty()) continue;
+        first = e.what();
+        complain();
+      }
   }
 
   // Other ranks may be named too: a rank that got its error waits without the watchdog and does not
   // answer any more.
   void check_named(const std::string& message, const std::string& what) const {
     EXPECT_EQ(message.rfind("all_reduce grad.block3 (call ", 0), 0u) << message;
-    EXPECT_NE(message.find(") not finished after 0.4 s: rank "), std::string::npos) << message;
+    EXPECT_NE(message.find(") not finished after 0.2 s: rank "), std::string::npos) << message;
     const auto at = message.find("rank " + last + " (host ");
     ASSERT_NE(at, std::string::npos) << message;
     EXPECT_EQ(message.find(") " + what, at), message.find(')', at)) << message;
@@ -66,6 +106,7 @@ class Late : public ::testing::TestWithParam<TestedBackend> {
   Communicator* lane = nullptr;
   std::unique_ptr<WatchingCommunicator> comm;
   const std::string last = std::to_string(world_size() - 1);
+  bool complained = false;
 };
 
 INSTANTIATE_TEST_SUITE_P(comm, Late, ::testing::ValuesIn(tested_backends(Placement::halves)),
@@ -73,8 +114,7 @@ INSTANTIATE_TEST_SUITE_P(comm, Late, ::testing::ValuesIn(tested_backends(Placeme
 
 TEST_P(Late, a_rank_that_does_not_answer_is_named) {
   run(*comm, named(Op::barrier, "start"));
-  const std::string message =
-      wait_for_late([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
+  const std::string message = wait_for_late(pause);
   if (is_late()) {
     EXPECT_EQ(message, "") << "the late rank has nobody to accuse";
     return;
@@ -88,8 +128,7 @@ TEST_P(Late, a_rank_is_named_after_an_exchange_too) {
   const std::int32_t own = world_rank();
   for (int i = 0; i < 3; ++i) comm->exchange(&own, all.data(), sizeof own);
   EXPECT_EQ(all.back(), world_size() - 1);
-  const std::string message =
-      wait_for_late([] { std::this_thread::sleep_for(std::chrono::milliseconds(10)); });
+  const std::string message = wait_for_late(pause);
   if (is_late()) return;
   check_named(message, "does not answer");
 }
@@ -108,18 +147,6 @@ TEST_P(Late, a_rank_that_polls_another_group_answers) {
   check_named(message, "has not started any call");
 }
 
-// Waits until `ticket` is done, however often the watchdog complains, and returns its first
-// message.
-std::string first_complaint(Communicator& group, Ticket ticket) {
-  std::string first;
-  for (;;) try {
-      group.wait(ticket);
-      return first;
-    } catch (const CommError& e) {
-      if (first.empty()) first = e.what();
-    }
-}
-
 // The last rank is late in the group of the last two ranks. The last but one waits there, and is
 // therefore late itself in the group of all ranks but the last.
 TEST_P(Late, a_rank_that_waits_itself_is_not_to_blame) {
@@ -127,9 +154,7 @@ TEST_P(Late, a_rank_that_waits_itself_is_not_to_blame) {
   if (n < 3) GTEST_SKIP() << "needs two groups";
   const auto behind = comm->split(rank >= n - 2 ? 1 : 0, rank);
   const auto ahead = comm->split(rank <= n - 2 ? 0 : 1, rank);
-  const std::int64_t end_ns = monotonic_ns() + late_ns;
-  while (is_late() && monotonic_ns() < end_ns)
-    std::this_thread::sleep_for(std::chrono::milliseconds(10));
+  if (is_late()) come_late(pause);
   if (rank >= n - 2) first_complaint(*behind, behind->start(named(Op::all_reduce, "grad.shard")));
   std::string message;
   if (rank <= n - 2)

