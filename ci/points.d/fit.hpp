@@ -12,9 +12,9 @@
 
 namespace shardmark::points {
 
-/// How many figures are fitted, and how many of them each generation of GPUs has for itself. The
-/// others describe software and are shared by all.
-inline constexpr std::size_t fitted_figures = 7, own_figures = 5;
+/// How many figures are fitted, and how many of them, the first ones, each generation of GPUs has for
+/// itself. All share the others.
+inline constexpr std::size_t fitted_figures = 7, own_figures = 1;
 /// Their logarithms.
 using Figures = std::array<double, fitted_figures>;
 
@@ -41,6 +41,10 @@ void set_figures(const Figures& figures, const Point& point, Machine& machine);
 
 /// The part of its usual clock at which a GPU with less power computes.
 double part_of_clock(const Point& point);
+
+/// The part of the peak that the largest products of the point's GPU reach, as published. The figures
+/// "device.product_efficiency" and "device.attention_efficiency" are parts of it.
+double largest_product(const Point& point);
 
 /// Seconds of a case with these figures.
 double seconds_with(const Case& c, const Figures& figures);

@@ -31,7 +31,11 @@ double step_seconds(const Json& row, const Point& p, double params) {
   for (const char* key : {"tokens_per_s_per_gpu", "tokens_per_s_per_gpu_derived"})
     if (const double rate = value_or(row, key, 0.0); rate > 0) return tokens / rate;
   const double tflops = value_or(row, "tflops_per_gpu", 0.0);
-  return tflops > 0 && params > 0 ? tokens * flops_per_token(p.model, params) / (tflops * 1e12) : 0;
+  if (tflops <= 0 || params <= 0) return 0;
+  const bool recomputed = value_or<std::string>(row, "flops_counted", "model") == "hardware" &&
+                          p.recomputation == "full";
+  const double again = recomputed ? 4.0 / 3 : 1;
+  return tokens * flops_per_token(p.model, params) * again / (tflops * 1e12);
 }
 
 double guessed_params(const PublishedModel& m) {
@@ -46,6 +50,8 @@ Software read_switches(const Json& row) {
   if (found == row.end()) return s;
   s.eager = value_or(*found, "eager", s.eager);
   s.native_norms = value_or(*found, "native_norms", s.native_norms);
+  s.composed_loss = value_or(*found, "composed_loss", s.composed_loss);
+  s.synchronizes = value_or(*found, "synchronizes", s.synchronizes);
   s.overlaps = value_or(*found, "overlaps", s.overlaps);
   const std::string attention = value_or<std::string>(*found, "attention", "fused");
   for (const AttentionKernel kernel : all_values<AttentionKernel>)

@@ -181,6 +181,8 @@ void read_device(KeyReader& reader, DeviceModel& d) {
 void read_software(KeyReader& reader, Software& s) {
   reader.boolean("eager", s.eager);
   reader.boolean("native_norms", s.native_norms);
+  reader.boolean("composed_loss", s.composed_loss);
+  reader.boolean("synchronizes", s.synchronizes);
   reader.choice("attention", s.attention);
   reader.boolean("overlaps", s.overlaps);
   reader.boolean("fp8_products", s.fp8_products);

@@ -164,6 +164,8 @@ Object software(const Software& s) {
   Object o = Object::object();
   if (s.eager) o["eager"] = true;
   if (s.native_norms) o["native_norms"] = true;
+  if (s.composed_loss) o["composed_loss"] = true;
+  if (s.synchronizes) o["synchronizes"] = true;
   if (s.attention != usual.attention) o["attention"] = to_string(s.attention);
   if (!s.overlaps) o["overlaps"] = false;
   if (s.fp8_products) o["fp8_products"] = true;

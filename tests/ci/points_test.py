@@ -86,8 +86,22 @@ def published_points_are_met():
             assert row["low"] < row["predicted"] < row["high"], row
 
 
+def recomputed_operations_count_where_the_source_counts_them():
+    row = dict(POINT, tflops_per_gpu=100, checkpointing="full")
+    del row["step_s"]
+    model, hardware = (points([dict(row, flops_counted=counted)])["points"][0]["measured"]
+                       for counted in ("model", "hardware"))
+    assert close(hardware, model * 4 / 3), (model, hardware)
+    none = dict(row, flops_counted="hardware", checkpointing="none")
+    assert close(points([none])["points"][0]["measured"], model)
+
+
 def switches_of_software_change_the_time():
     fused = predicted()
+    eager = {"eager": True, "attention": "unfused"}
+    assert predicted(software=dict(eager, attention="fused_softmax")) < predicted(software=eager)
+    assert predicted(software=dict(eager, composed_loss=True)) > predicted(software=eager)
+    assert predicted(software=dict(eager, synchronizes=True)) >= predicted(software=eager)
     assert predicted(software={"eager": True}) > 1.05 * fused
     assert predicted(software={"attention": "unfused"}) > 1.02 * fused
     assert predicted(software={"overlaps": False}) >= fused
@@ -123,6 +137,7 @@ def what_is_left_out_does_not_help_its_own_prediction():
 for test in (recomputation_follows_the_published_part,
              a_source_that_does_not_say_recomputes_only_what_does_not_fit,
              an_unpublished_micro_batch_is_the_largest_that_fits,
+             recomputed_operations_count_where_the_source_counts_them,
              switches_of_software_change_the_time,
              what_is_left_out_does_not_help_its_own_prediction,
              published_points_are_met):

@@ -124,7 +124,12 @@ void EventTimes::note(const std::string& what, double beyond) {
 // Returns the seconds of one of the `count` products, from what the device is.
 double EventTimes::unmeasured_product(const Product& p) const {
   const DeviceModel& d = machine_.device;
-  if (has_tiles(d)) return software_product_s(machine_, p);
+  if (has_tiles(d)) {
+    const double rate = d.memory_bytes_per_s * d.stream_efficiency;
+    const double added = rate > 0 ? adding_bytes(machine_.software, p) / rate : 0;
+    const double kernels = launches_of(machine_.software, p) / of(p.count);
+    return software_product_s(machine_, p) + added + kernels * d.launch_s;
+  }
   const double given = d.product_efficiency_of[p.type];
   const double peak = peak_of(d, p.type);
   double seconds = 0;
@@ -185,8 +190,10 @@ Cost EventTimes::stream(const Stream& s) {
       if (rate > 0) seconds = turns_on_cores(machine_, busy_ranks_, 1) * bytes / rate;
     }
     Cost one;
-    one[Resource::host] = d.launch_s;
-    one[Resource::memory] = std::max(0.0, seconds - d.launch_s);
+    const bool modelled = has_tiles(d) && tables_->find(s) == nullptr;
+    one[Resource::host] =
+        d.launch_s * (modelled ? launches_of(machine_.software, s) / s.launches : 1);
+    one[Resource::memory] = modelled ? seconds : std::max(0.0, seconds - d.launch_s);
     it = tables_->stream_s.emplace(key, one).first;
   }
   Cost cost;
@@ -215,9 +222,9 @@ double EventTimes::launching(const Work& work) const {
   if (!software.eager || !has_tiles(machine_.device)) return 0;
   double launches = attention_launches(software, work.attention);
   for (const Product& p : work.products)
-    if (p.part == ProductPart::linear) launches += of(p.count);
+    if (p.part == ProductPart::linear) launches += launches_of(software, p);
   for (const Stream& s : work.streams)
-    if (!s.in_attention) launches += s.launches;
+    if (!s.in_attention) launches += launches_of(software, s);
   return launches * software.eager_launch_s / speeds_[Resource::host];
 }
 

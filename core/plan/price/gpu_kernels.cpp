@@ -45,10 +45,24 @@ double bytes_of_product(const Product& p, double parts) {
 
 // What FlashAttention-2 gained over the first one (Dao, FlashAttention-2, 2023: about twice).
 constexpr double first_of_second = 0.6;
-// Bytes per score that kernels between the products of unfused attention move, of 16-bit scores:
-// scaling, mask and softmax in one kernel (2 + 2), dropout with a mask of one byte (2 + 2 + 1);
-// backward the gradients of dropout (2 + 1 + 2) and of softmax (2 + 2 + 2).
-constexpr double forward_passes = 9, backward_passes = 11;
+// Bytes that kernels between the products of attention move per score of two bytes, and how many
+// kernels there are.
+struct ScorePasses {
+  double forward, backward, kernels;
+};
+
+// Dropout reads and writes scores and a mask of one byte in both directions (2 + 2 + 1). Composed
+// of single operations, scaling, mask and softmax are three more kernels (3 * 4; backward the
+// softmax reads two arrays, 4 + 4 + 6). One kernel for the three reads only the half of its scores
+// that the mask leaves, but writes all of them (1 + 2; backward 2 + 2).
+ScorePasses score_passes(AttentionKernel kernel) {
+  return kernel == AttentionKernel::fused_softmax ? ScorePasses{8, 9, 2} : ScorePasses{17, 19, 4};
+}
+
+bool keeps_scores(const Software& software) {
+  return software.attention == AttentionKernel::unfused ||
+         software.attention == AttentionKernel::fused_softmax;
+}
 
 double fused_attention_s(const DeviceModel& d, const Software& software, const AttentionWork& a) {
   const double products = a.backward ? 5 : 2;
@@ -60,7 +74,7 @@ double fused_attention_s(const DeviceModel& d, const Software& software, const A
   return rate > 0 ? 2 * products * a.scores * depth / rate : 0;
 }
 
-double unfused_attention_s(const DeviceModel& d, const AttentionWork& a) {
+double unfused_attention_s(const DeviceModel& d, const Software& software, const AttentionWork& a) {
   Product scores{.m = static_cast<std::int64_t>(a.sequence),
                  .n = static_cast<std::int64_t>(a.sequence),
                  .k = static_cast<std::int64_t>(a.head_dim),
@@ -73,36 +87,55 @@ double unfused_attention_s(const DeviceModel& d, const AttentionWork& a) {
   const double products =
       tiled_product_s(d, scores) + (a.backward ? 3 : 1) * tiled_product_s(d, values);
   const double elems = a.heads * a.sequence * a.sequence;
+  const ScorePasses passes = score_passes(software.attention);
   const double bytes =
-      elems * (a.backward ? backward_passes : forward_passes) * as_double(dtype_bytes(a.dtype)) / 2;
-  return products + (stream_rate(d) > 0 ? bytes / stream_rate(d) : 0);
+      elems * (a.backward ? passes.backward : passes.forward) * as_double(dtype_bytes(a.dtype)) / 2;
+  return products + (stream_rate(d) > 0 ? bytes / stream_rate(d) : 0) +
+         d.launch_s * attention_launches(software, a);
 }
 
-// The bytes of the single operations that PyTorch runs for one of our kernels, relative to ours,
-// counted for 16-bit values by what each operation reads and writes.
-double operations_over_fused(std::string_view kernel) {
-  struct Entry {
-    std::string_view begin;
-    double ratio;
-  };
-  static constexpr Entry entries[] = {
-      // A copy of the logits in fp32 (2 + 4), log-softmax (4 + 4), and backward (4 + 4, 4 + 2),
-      // instead of three passes.
-      {"cross_entropy", 28.0 / 6},
+// The single operations that PyTorch runs for one of our kernels: the bytes that they move relative
+// to ours, counted for 16-bit values by what each operation reads and writes, and how many there
+// are.
+struct Operations {
+  std::string_view begin;
+  double bytes = 1, kernels = 1;
+};
+
+Operations operations_of(const Software& software, std::string_view kernel) {
+  static constexpr Operations entries[] = {
+      // A copy of the logits in fp32 (2 + 4), log-softmax (4 + 4), the choice of the target;
+      // backward
+      // zeros (4), log-softmax (4 + 4 + 4) and a copy in 16 bits (4 + 2); instead of three passes.
+      {"cross_entropy", 36.0 / 6, 7},
       // To fp32 (2 + 4), square (4 + 4), mean (4), scale (4 + 4), from fp32 (4 + 2), weight (2 +
       // 2).
-      {"rms_norm_forward", 36.0 / 4},
+      {"rms_norm_forward", 36.0 / 4, 6},
       // Backward has as many operations as forward, and each of them reads a gradient as well.
-      {"rms_norm", 6},
+      {"rms_norm", 6, 6},
       // To fp32 (2 + 4), multiply pairs (4 + 4), from fp32 (4 + 2).
-      {"rotary", 20.0 / 4},
+      {"rotary", 20.0 / 4, 6},
       // The activation and the product with the other half are two operations.
-      {"swiglu", 10.0 / 6},
+      {"swiglu", 10.0 / 6, 2},
       // Weight decay, both moments, root, quotient and step are operations of their own: 80 bytes.
-      {"adamw_update", 80.0 / 28}};
-  for (const Entry& e : entries)
-    if (kernel.starts_with(e.begin)) return e.ratio;
-  return 1;
+      {"adamw_update", 80.0 / 28, 1},
+      // The batch to the device, positions and mask.
+      {"token_embedding_forward", 1, 8}};
+  // To fp32 (2 + 4), maximum (4), difference (4 + 4), exponential (4 + 4), sum (4), quotient (4 +
+  // 4), targets and their masks; backward the product with the loss's gradient (4 + 4), to 16 bits
+  // (4 + 2).
+  static constexpr Operations composed_loss{"cross_entropy", 52.0 / 6, 16};
+  if (software.composed_loss && kernel.starts_with(composed_loss.begin)) return composed_loss;
+  if (software.native_norms && (kernel.starts_with("rms_norm") || kernel.starts_with("adamw")))
+    return {};
+  for (const Operations& o : entries)
+    if (kernel.starts_with(o.begin)) return o;
+  return {};
+}
+
+// Frameworks add a weight's gradient to that of earlier micro-batches by a kernel of its own.
+bool adds_gradient(const Software& software, const Product& p) {
+  return software.eager && p.accumulate && p.transpose_a && p.part == ProductPart::linear;
 }
 
 }  // namespace
@@ -140,22 +173,34 @@ double software_product_s(const Machine& machine, const Product& p) {
 }
 
 double attention_s(const Machine& machine, const AttentionWork& a) {
-  if (machine.software.attention == AttentionKernel::unfused)
-    return unfused_attention_s(machine.device, a);
-  return fused_attention_s(machine.device, machine.software, a);
+  if (keeps_scores(machine.software))
+    return unfused_attention_s(machine.device, machine.software, a);
+  return fused_attention_s(machine.device, machine.software, a) + machine.device.launch_s;
 }
 
 double attention_launches(const Software& software, const AttentionWork& a) {
   if (a.heads == 0) return 0;
-  if (software.attention != AttentionKernel::unfused) return 1;
-  return a.backward ? 6 : 4;
+  if (!keeps_scores(software)) return 1;
+  return score_passes(software.attention).kernels + (a.backward ? 4 : 2);
+}
+
+double launches_of(const Software& software, const Stream& s) {
+  return s.launches * (software.eager ? operations_of(software, s.kernel).kernels : 1);
+}
+
+double launches_of(const Software& software, const Product& p) {
+  return as_double(p.count) * (adds_gradient(software, p) ? 2 : 1);
+}
+
+double adding_bytes(const Software& software, const Product& p) {
+  return adds_gradient(software, p)
+             ? 3 * as_double(dtype_bytes(p.c_type)) * as_double(p.m) * as_double(p.n)
+             : 0;
 }
 
 double traffic_of(const Software& software, const Stream& s) {
   if (!software.eager) return 1;
-  const bool native =
-      software.native_norms && (s.kernel.starts_with("rms_norm") || s.kernel.starts_with("adamw"));
-  return software.eager_traffic * (native ? 1 : operations_over_fused(s.kernel));
+  return software.eager_traffic * operations_of(software, s.kernel).bytes;
 }
 
 }  // namespace shardmark

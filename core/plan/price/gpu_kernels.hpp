@@ -31,6 +31,15 @@ double attention_s(const Machine& machine, const AttentionWork& attention);
 /// The kernels that the software launches for it.
 double attention_launches(const Software& software, const AttentionWork& attention);
 
+/// The kernels that the software launches for one of the plan's kernels, or for all `count`
+/// products.
+double launches_of(const Software& software, const Stream& stream);
+double launches_of(const Software& software, const Product& product);
+
+/// The bytes that eager software moves to add one such product, a weight's gradient, to that of the
+/// micro-batches before.
+double adding_bytes(const Software& software, const Product& product);
+
 /// The bytes that a kernel between products moves in this software, relative to Stream::bytes.
 double traffic_of(const Software& software, const Stream& stream);
 

@@ -61,12 +61,19 @@ struct StreamTimes {
 
 /// How a framework computes attention: in one kernel that keeps its scores on the chip and is
 /// written for the device, in one that is not (FlashAttention-2), in one of the first generation
-/// (FlashAttention of 2022), or with scores in memory.
-enum class AttentionKernel : std::uint8_t { fused, portable_fused, first_fused, unfused };
+/// (FlashAttention of 2022), with scores in memory of which one kernel makes the softmax
+/// (Megatron-LM), or with scores in memory and single operations.
+enum class AttentionKernel : std::uint8_t {
+  fused,
+  portable_fused,
+  first_fused,
+  fused_softmax,
+  unfused
+};
 template<>
-inline constexpr std::size_t enum_size<AttentionKernel> = 4;
-inline constexpr auto attention_kernel_names =
-    enum_names<AttentionKernel>("fused", "portable_fused", "first_fused", "unfused");
+inline constexpr std::size_t enum_size<AttentionKernel> = 5;
+inline constexpr auto attention_kernel_names = enum_names<AttentionKernel>(
+    "fused", "portable_fused", "first_fused", "fused_softmax", "unfused");
 constexpr std::string_view to_string(AttentionKernel kernel) {
   return attention_kernel_names[kernel];
 }
@@ -77,12 +84,19 @@ struct Software {
   bool eager = false;  // each operation is a kernel of its own, launched by an interpreter
   bool native_norms =
       false;  // eager norms and optimizers are one kernel each, not composed of many
+  /// The loss is composed of single operations in fp32, as where the vocabulary can be divided over
+  /// ranks (Megatron-LM). Only where eager.
+  bool composed_loss = false;
+  /// The host of eager software waits for the device at the end of each forward and backward pass,
+  /// as timers do (Megatron-LM).
+  bool synchronizes = false;
   AttentionKernel attention = AttentionKernel::fused;
   bool overlaps = true;       // collectives with computation
   bool fp8_products = false;  // those of linear layers, but for the head
   /// What eager operations move between products, relative to the bytes that each reads and writes.
   double eager_traffic = 1.5;
-  /// What the host spends on launching what one fused kernel does.
+  /// What the host spends on one kernel of eager software: the interpreter, the module, the graph
+  /// of gradients, and the launch.
   double eager_launch_s = 70e-6;
 };
 

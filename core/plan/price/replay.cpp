@@ -113,6 +113,9 @@ bool Replay::run_event(int index) {
     left_s_ = take_turns(own.total()) + machine_.device.event_s;
     own[Resource::host] += machine_.device.event_s;
     // The host launches kernels one after another, ahead of the device or with the device waiting.
+    if (machine_.software.synchronizes && e.phase != launched_for_)
+      sums_.launched = std::max(sums_.launched, sums_.clock);
+    launched_for_ = e.phase;
     sums_.launched += taken(index).launching_s;
     const double late_s = sums_.launched - (sums_.clock + left_s_);
     if (late_s > 0) left_s_ += late_s, own[Resource::host] += late_s;

@@ -104,6 +104,7 @@ class Replay {
   bool computing_ = false;
   double left_s_ = 0, begin_s_ = 0;  // of its computation
   Phase phase_ = Phase::forward;
+  Phase launched_for_ = Phase::forward;  // of the event whose kernels were launched last
 
   Sums sums_, before_;         // before_: at the start of the iteration
   std::vector<double> end_s_;  // by event of the segment

@@ -65,7 +65,8 @@ constexpr const char* whole = R"({
                        "ranks": [{"rank": 1, "host": "h", "lost_part": 0.5,
                                   "quanta_us": [[2, 1], [10, 4]]}]}},
   "step_us": 16,
-  "software": {"eager": true, "native_norms": true, "attention": "unfused", "overlaps": false,
+  "software": {"eager": true, "native_norms": true, "composed_loss": true,
+               "synchronizes": true, "attention": "unfused", "overlaps": false,
                "fp8_products": true, "eager_traffic": 2, "eager_launch_us": 8}
 })";
 

@@ -97,6 +97,11 @@ TEST(Attention, FollowsTheSoftware) {
   // All scores, masked or not, go through memory several times.
   EXPECT_GT(attention_s(m, attention()), 9 * 2 * attention().scores / (2e12 * 0.8));
   EXPECT_GT(attention_s(m, attention(true)), attention_s(m, attention()));
+  // One kernel for scaling, mask and softmax moves fewer bytes, and half of those that it reads.
+  const double composed = attention_s(m, attention());
+  m.software.attention = AttentionKernel::fused_softmax;
+  EXPECT_NEAR(composed - attention_s(m, attention()), 9 * 2 * attention().scores / (2e12 * 0.8),
+              1e-12);
 }
 
 TEST(Traffic, IsThatOfTheSingleOperationsWhereSoftwareIsEager) {
@@ -106,10 +111,40 @@ TEST(Traffic, IsThatOfTheSingleOperationsWhereSoftwareIsEager) {
   software.eager = true;
   software.eager_traffic = 1;
   EXPECT_DOUBLE_EQ(traffic_of(software, norm), 9);
-  EXPECT_DOUBLE_EQ(traffic_of(software, loss), 28.0 / 6);
+  EXPECT_DOUBLE_EQ(traffic_of(software, loss), 6);
+  EXPECT_EQ(launches_of(software, norm), 6);
   software.native_norms = true;
   EXPECT_EQ(traffic_of(software, norm), 1);
-  EXPECT_DOUBLE_EQ(traffic_of(software, loss), 28.0 / 6);
+  EXPECT_EQ(launches_of(software, norm), 1);
+  EXPECT_DOUBLE_EQ(traffic_of(software, loss), 6);
+  // Each operation of a composed loss passes over fp32 logits.
+  const double launches = launches_of(software, loss);
+  software.composed_loss = true;
+  EXPECT_DOUBLE_EQ(traffic_of(software, loss), 52.0 / 6);
+  EXPECT_GT(launches_of(software, loss), launches);
+}
+
+TEST(Accumulation, IsAKernelOfItsOwnWhereSoftwareIsEager) {
+  Machine m = gpu();
+  m.device.launch_s = 4e-6;
+  Product gradient = product(1024, 1024, 8192);
+  gradient.transpose_a = true;
+  const auto seconds = [&] { return EventTimes(m, 1).product(gradient).total(); };
+  const double fused = seconds();
+  EXPECT_EQ(launches_of(m.software, gradient), 1);
+  m.software.eager = true;
+  EXPECT_DOUBLE_EQ(seconds(), fused);  // the first micro-batch has nothing to add to
+  gradient.accumulate = true;
+  EXPECT_EQ(launches_of(m.software, gradient), 2);
+  EXPECT_NEAR(seconds() - fused, 3 * 2.0 * 1024 * 1024 / (2e12 * 0.8) + 4e-6, 1e-10);
+}
+
+TEST(Launches, TakeTimeOfTheDeviceBesideTheirWork) {
+  Machine m = gpu();
+  const Stream s{.kernel = "residual", .elems = 1e6, .bytes = 6e6, .launches = 2};
+  const double work = EventTimes(m, 1).stream(s).total();
+  m.device.launch_s = 4e-6;
+  EXPECT_NEAR(EventTimes(m, 1).stream(s).total() - work, 8e-6, 1e-12);
 }
 
 TEST(Launching, IsOfTheKernelsThatEagerSoftwareHas) {
@@ -124,11 +159,11 @@ TEST(Launching, IsOfTheKernelsThatEagerSoftwareHas) {
   m.software.eager_launch_s = 1e-3;
   EXPECT_DOUBLE_EQ(EventTimes(m, 1).launching(work), 6e-3);
   m.software.attention = AttentionKernel::unfused;
-  EXPECT_DOUBLE_EQ(EventTimes(m, 1).launching(work), 9e-3);
+  EXPECT_DOUBLE_EQ(EventTimes(m, 1).launching(work), 11e-3);
 }
 
 // The step of a small decoder on one rank whose kernels are launched in `launch_s` each.
-double step_with(double launch_s, bool eager) {
+double step_with(double launch_s, bool eager, bool synchronizes = false) {
   Deck deck;
   deck.model.layers = 2;
   deck.model.hidden = 64;
@@ -139,7 +174,8 @@ double step_with(double launch_s, bool eager) {
   Machine m = gpu();
   m.software.eager = eager;
   m.software.eager_launch_s = launch_s;
-  return price(build_program(deck, Batch{2, 1, 2}, 1, 0, Profile{}), m).step_s;
+  m.software.synchronizes = synchronizes;
+  return price(build_program(deck, Batch{4, 2, 2}, 1, 0, Profile{}), m).step_s;
 }
 
 TEST(Launching, CountsWhereTheDeviceWouldWaitForIt) {
@@ -150,6 +186,18 @@ TEST(Launching, CountsWhereTheDeviceWouldWaitForIt) {
   EXPECT_GT(slow, 10 * device_s);
   EXPECT_NEAR(slower / slow, 2, 0.1);
   EXPECT_EQ(step_with(1e-3, false), step_with(2e-3, false));
+}
+
+TEST(Launching, BeginsAnewWhereTheHostWaitsForTheDevice) {
+  const double device_s = step_with(1e-12, true);
+  // Neither a host that is far ahead nor one that is far behind notices it.
+  EXPECT_DOUBLE_EQ(step_with(1e-12, true, true), device_s);
+  EXPECT_NEAR(step_with(1e-3, true, true) / step_with(1e-3, true), 1, 0.01);
+  // In between, what one pass of the host is ahead does not help the next one.
+  double most = 1;
+  for (double launch_s = 1e-8; launch_s < 1e-4; launch_s *= 1.5)
+    most = std::max(most, step_with(launch_s, true, true) / step_with(launch_s, true));
+  EXPECT_GT(most, 1.02);
 }
 
 }  // namespace
