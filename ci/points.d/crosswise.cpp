@@ -8,6 +8,8 @@
 #include <ci/points.d/crosswise.hpp>
 #include <ci/points.d/null_models.hpp>
 
+#include <core/plan/price/step_interval.hpp>
+
 namespace shardmark::points {
 namespace {
 
@@ -46,6 +48,7 @@ std::vector<LeftOut> without(const std::string& part, const Key& key,
     x.point = c.point;
     x.part = part;
     x.predicted_s = seconds_with(c, figures_for(*c.point, found));
+    x.host_share = std::max(0.0, c.slopes[launch_figure]);
     x.one_efficiency_s = one_efficiency(*c.point, others);
     x.constant_rate_s =
         constant_rate_seconds(points, static_cast<std::size_t>(c.point - points.data()));
@@ -54,22 +57,27 @@ std::vector<LeftOut> without(const std::string& part, const Key& key,
   return list;
 }
 
-// The miss that 9 of 10 points do not exceed, if each part counts alike.
+// What of a miss the spread of hosts does not explain.
+double unexplained(const LeftOut& x) {
+  return std::sqrt(std::max(0.0, std::pow(miss(x), 2) - std::pow(host_error_90 * x.host_share, 2)));
+}
+
+// The value that 9 of 10 do not exceed.
+double quantile_90(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return values[(values.size() * 9 + 9) / 10 - 1];
+}
+
+// What 9 of 10 points of 9 of 10 other parts do not exceed: a part that is left out is like another
+// part, and not like another row, of which some parts have many.
 double reach_of(const std::vector<LeftOut>& points, const std::string& but) {
-  std::map<std::string, int> rows;
-  for (const LeftOut& x : points) ++rows[x.part];
-  std::vector<std::pair<double, double>> misses;  // and the weight
-  double all = 0;
+  std::map<std::string, std::vector<double>> misses;
   for (const LeftOut& x : points)
-    if (x.part != but) {
-      misses.emplace_back(miss(x), 1.0 / std::sqrt(rows[x.part]));
-      all += misses.back().second;
-    }
-  std::sort(misses.begin(), misses.end());
-  double sum = 0;
-  for (const auto& [m, weight] : misses)
-    if ((sum += weight) >= 0.9 * all) return m;
-  return misses.empty() ? 0 : misses.back().first;
+    if (x.part != but) misses[x.part].push_back(unexplained(x));
+  std::vector<double> of_parts;
+  for (const auto& [part, values] : misses) of_parts.push_back(quantile_90(values));
+  return quantile_90(of_parts);
 }
 
 Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& cases,
@@ -82,7 +90,7 @@ Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& 
       way.points.push_back(std::move(x));
   std::map<std::string, double> reach;
   for (const std::string& part : parts) reach[part] = reach_of(way.points, part);
-  for (LeftOut& x : way.points) x.reach = reach[x.part];
+  for (LeftOut& x : way.points) x.reach = std::hypot(reach[x.part], host_error_90 * x.host_share);
   return way;
 }
 
@@ -140,7 +148,7 @@ std::vector<Way> crosswise(std::vector<Case>& cases, const std::vector<Point>& p
     all.points.push_back(same);
   }
   const double reach = reach_of(all.points, "");
-  for (LeftOut& x : all.points) x.reach = reach;
+  for (LeftOut& x : all.points) x.reach = std::hypot(reach, host_error_90 * x.host_share);
   ways.push_back(all);
   return ways;
 }

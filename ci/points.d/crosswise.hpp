@@ -17,8 +17,8 @@ struct LeftOut {
   const Point* point = nullptr;
   std::string part;        // what was left out with it
   double predicted_s = 0;
-  double reach = 0;  // 9 of 10 points of the other parts are missed by less: |log(predicted /
-                     // measured)|
+  double host_share = 0;  // of its step, in which the host of eager software limits it
+  double reach = 0;       // the interval that the other parts give: |log(predicted / measured)|
   std::optional<double> constant_rate_s;  // null models, see null_models.hpp
   std::optional<double> one_efficiency_s;
   double error() const { return predicted_s / point->step_s - 1; }

@@ -51,4 +51,7 @@ std::vector<PricedDeck> programs_of(const Point& point, const Machine& machine,
 double predicted_seconds(const Point& point, const std::vector<PricedDeck>& decks,
                          const Machine& machine);
 
+/// The part of a step in which the host of eager software limits it.
+double host_share(const Point& point, const std::vector<PricedDeck>& decks, const Machine& machine);
+
 }  // namespace shardmark::points

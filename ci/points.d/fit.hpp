@@ -15,6 +15,8 @@ namespace shardmark::points {
 /// How many figures are fitted, and how many of them, the first ones, each generation of GPUs has for
 /// itself. All share the others.
 inline constexpr std::size_t fitted_figures = 7, own_figures = 1;
+/// The place of software.eager_launch_us.
+inline constexpr std::size_t launch_figure = fitted_figures - 1;
 /// Their logarithms.
 using Figures = std::array<double, fitted_figures>;
 

@@ -111,7 +111,8 @@ std::vector<Row> price_all(const Arguments& a, const std::vector<Point>& points,
       for (const BeyondFit& b :
            beyond_fit(c.machine.provenance.fitted_on, p.model.hidden, p.gpus, type))
         beyond = std::max(beyond, b.times);
-      const StepInterval spread = step_interval(c.machine, beyond);
+      const StepInterval spread =
+          step_interval(c.machine, beyond, host_share(p, c.decks, c.machine));
       row.low_s = row.predicted_s * std::max(0.0, 1 - spread.below);
       row.high_s = row.predicted_s * (1 + spread.above);
       if (!p.poor()) cases.push_back(std::move(c));

@@ -119,6 +119,14 @@ Operations operations_of(const Software& software, std::string_view kernel) {
       {"swiglu", 10.0 / 6, 2},
       // Weight decay, both moments, root, quotient and step are operations of their own: 80 bytes.
       {"adamw_update", 80.0 / 28, 1},
+      // The bias, dropout and the sum. (Their bytes count as if one kernel did it: some software
+      // fuses them, and some models have neither.)
+      {"bias_residual", 1, 3},
+      // Each gradient is added to that of earlier micro-batches, and a norm's also to the
+      // residual's.
+      {"bias_backward", 1, 2},
+      {"layer_norm_backward_params", 1, 3},
+      {"layer_norm_backward_rows", 1, 2},
       // The batch to the device, positions and mask.
       {"token_embedding_forward", 1, 8}};
   // To fp32 (2 + 4), maximum (4), difference (4 + 4), exponential (4 + 4), sum (4), quotient (4 +
@@ -181,7 +189,8 @@ double attention_s(const Machine& machine, const AttentionWork& a) {
 double attention_launches(const Software& software, const AttentionWork& a) {
   if (a.heads == 0) return 0;
   if (!keeps_scores(software)) return 1;
-  return score_passes(software.attention).kernels + (a.backward ? 4 : 2);
+  // And one kernel that arranges heads.
+  return score_passes(software.attention).kernels + (a.backward ? 4 : 2) + 1;
 }
 
 double launches_of(const Software& software, const Stream& s) {

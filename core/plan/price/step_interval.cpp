@@ -37,7 +37,7 @@ std::vector<BeyondFit> beyond_fit(const FittedOn& f, std::int64_t hidden, int ra
   return found;
 }
 
-StepInterval step_interval(const Machine& machine, double times) {
+StepInterval step_interval(const Machine& machine, double times, double host_share) {
   const Jitter& j = machine.jitter;
   StepInterval spread{guessed_spread, guessed_spread};
   if (j.step_relative_sd > 0) spread.below = spread.above = normal_90 * j.step_relative_sd;
@@ -55,7 +55,9 @@ StepInterval step_interval(const Machine& machine, double times) {
   const double at_home =
       p.held_out_error.value_or(p.crosswise_error_90.value_or(other_generation_error_90));
   const double doublings = std::clamp(std::log2(std::max(times, 1.0)), 0.0, most_doublings);
-  const double missed = at_home * (1 + doublings);
+  const bool host_is_known = p.held_out_error.has_value() || !machine.software.eager;
+  const double missed =
+      std::hypot(at_home * (1 + doublings), host_is_known ? 0 : host_error_90 * host_share);
   return {std::hypot(spread.below, missed), std::hypot(spread.above, missed)};
 }
 

@@ -30,6 +30,18 @@ TEST(StepInterval, GrowsWithWhatTheFiguresWereNotFittedOn) {
   EXPECT_NEAR(step_interval(machine, 100).above, 0.3, 1e-6);
 }
 
+TEST(StepInterval, GrowsWithTheShareOfAHostThatNobodyMeasured) {
+  Machine machine;
+  machine.jitter.step_relative_sd = 1e-9;
+  machine.provenance.crosswise_error_90 = 0.1;
+  EXPECT_NEAR(step_interval(machine, 1, 0.8).above, 0.1, 1e-6);  // nothing is launched one by one
+  machine.software.eager = true;
+  EXPECT_NEAR(step_interval(machine, 1, 0.8).above, std::hypot(0.1, 0.8 * host_error_90), 1e-6);
+  EXPECT_NEAR(step_interval(machine, 1, 0).above, 0.1, 1e-6);
+  machine.provenance.held_out_error = 0.1;
+  EXPECT_NEAR(step_interval(machine, 1, 0.8).above, 0.1, 1e-6);
+}
+
 TEST(BeyondFit, NamesNarrowerAndWiderModelsMoreRanksAndOtherTypes) {
   const FittedOn fitted{768, 8192, 64, {Dtype::bf16}};
   EXPECT_TRUE(beyond_fit(fitted, 768, 64, Dtype::bf16).empty());
