@@ -110,6 +110,17 @@ std::span<const BufferUse> adapted_forward(const Decoder& decoder, const Module&
   return m.ends_forward || product ? std::span<const BufferUse>(end) : middle;
 }
 
+// The loss that balances experts couples the layers: each router leaves its sums, the head adds the
+// loss, and the gradient of each router's probabilities needs the sums of all.
+std::span<const BufferUse> balanced(Role role, Kernel kernel) {
+  static constexpr std::array router{r(x_in), u(saved), w(balance), u(workspace)};
+  static constexpr std::array router_back{r(x_in), r(saved), u(dx), r(balance), u(workspace)};
+  static constexpr std::array head{r(tokens), u(saved), w(loss), r(balance), w(workspace)};
+  const bool forward = kernel == Kernel::forward;
+  if (role == Role::head) return forward ? head : backward_buffers(role);
+  return forward ? std::span<const BufferUse>(router) : router_back;
+}
+
 std::span<const BufferUse> normed_embedding(Role role, Kernel kernel) {
   static constexpr std::array token{r(tokens), w(saved)}, token_back{r(tokens), r(dx)};
   static constexpr std::array norm{u(saved), w(x_out)}, norm_back{r(saved), u(dx)};
@@ -164,6 +175,8 @@ std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& modu
                                       bool divided) {
   const Role role = module.role;
   if (divided) return divided_buffers(role, kernel);
+  if (decoder.moe.balance_loss > 0 && (role == Role::router || role == Role::head))
+    return balanced(role, kernel);
   if (decoder.ends.embedding_norm &&
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);

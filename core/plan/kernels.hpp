@@ -65,8 +65,19 @@
 namespace shardmark {
 
 /// What a module of a transformer works on besides its parameters and gradients.
-/// `partial` is what the ranks that divide a module add up.
-enum class ModuleBuffer : std::uint8_t { tokens, x_in, x_out, dx, saved, loss, workspace, partial };
+/// `partial` is what the ranks that divide a module add up, and `balance` the sums from which the
+/// loss that balances experts is made: a router writes those of its layer.
+enum class ModuleBuffer : std::uint8_t {
+  tokens,
+  x_in,
+  x_out,
+  dx,
+  saved,
+  loss,
+  workspace,
+  partial,
+  balance
+};
 
 /// One operand of a module's call, and whether the call reads or writes it.
 struct BufferUse {

@@ -75,6 +75,7 @@ void read_attention(KeyReader& r, AttentionSpec& a) {
   read_pattern(r, "windowed", a.windowed);
   r.real("scale", a.scale, not_negative);
   r.real("softcap", a.softcap, not_negative);
+  r.boolean("sinks", a.sinks);
 }
 
 void read_mlp(KeyReader& r, MlpSpec& m) {
@@ -94,6 +95,15 @@ void read_moe(KeyReader& r, MoeSpec& m, const ModelSpec& model) {
   read_pattern(r, "layers", m.layers);
   r.text("class", m.block_class);
   r.integer("shared_ffn", m.shared_ffn, {0, size_range.max});
+  r.real("balance_loss", m.balance_loss, not_negative);
+  r.boolean("bias", m.bias);
+  r.boolean("in_out", m.in_out);
+  r.boolean("interleaved", m.interleaved);
+  r.section("gate", [&](KeyReader& inner) {
+    inner.real("limit", m.gate.limit, not_negative);
+    inner.real("gain", m.gate.gain, positive);
+    inner.real("offset", m.gate.offset, {-1e12, 1e12});
+  });
   if (m.per_token > m.experts)
     r.origin().refuse(r.key("per_token"), m.per_token,
                       fmt::format("must be at most {} = {}", r.key("experts"), m.experts));
@@ -114,6 +124,7 @@ std::string usual_name(Role role) {
                    role == Role::mlp_proj || in_mixture(role);
   const bool norm = role == Role::norm1 || role == Role::norm2 || role == Role::post_norm1 ||
                     role == Role::post_norm2;
+  if (role == Role::sinks) return "layers.*.self_attn";
   const char* part = mlp ? "mlp." : norm ? "" : "self_attn.";
   return in_block(role) ? fmt::format("layers.*.{}{}", part, to_string(role))
                         : std::string(to_string(role));
@@ -131,6 +142,24 @@ std::optional<Role> role_named(std::string_view name) {
   r.origin().refuse(
       r.key("modules"), item,
       "must be [name, role], where the role is one that the description has: " + known);
+}
+
+// The module of sinks is the one around attention, whose own parameters come first.
+void check_sinks(KeyReader& r, const Decoder& d) {
+  if (!d.attention.sinks) return;
+  const auto of_role = [&](Role role) {
+    return std::find_if(d.modules.begin(), d.modules.end(),
+                        [&](const DecoderModule& m) { return m.role == role; });
+  };
+  const auto sinks = of_role(Role::sinks);
+  const std::string inside = sinks->name + ".";
+  const bool around = of_role(Role::attn_proj)->name.starts_with(inside);
+  if (!around || std::any_of(d.modules.begin(), sinks,
+                             [&](const DecoderModule& m) { return m.name.starts_with(inside); }))
+    r.origin().missing(r.key("modules"), fmt::format("{}: the module of the role sinks must be "
+                                                     "around that of attn_proj, and listed before "
+                                                     "those inside of it",
+                                                     sinks->name));
 }
 
 // Every role once, the token embedding first, and the modules of the layers one after another.
@@ -155,6 +184,7 @@ void check_modules(KeyReader& r, const Decoder& d) {
     changes += starred != before;
     before = starred;
   }
+  check_sinks(r, d);
   if (changes > 2) missing("the modules with * in their names must follow each other");
   const auto first = std::find_if(d.modules.begin(), d.modules.end(),
                                   [](const DecoderModule& m) { return m.role != Role::container; });

@@ -38,6 +38,7 @@ constexpr ModelType types[] = {
     {"qwen2_moe",       2048,  5632, 24, 16, 16,  32768, 151936, false, null_padding, describe_qwen2_moe},
     {"qwen3_moe",       2048,  6144, 24, 32,  4,  32768, 151936, false, null_padding, describe_qwen3_moe},
     {"olmoe",           2048,  2048, 16, 16,  0,   4096,  50304, false, 1,            describe_olmoe},
+    {"gpt_oss",         2880,  2880, 36, 64,  8, 131072, 201088, false, null_padding, describe_gpt_oss},
     {"cohere",          8192, 22528, 40, 64,  0,   8192, 256000,  true, 0,            describe_cohere},
 };
 // clang-format on
@@ -66,10 +67,6 @@ std::int64_t padding_of(const ModelConfig& c, const ModelType& type, std::int64_
     c.refuse("pad_token_id", given != nullptr ? *given : Json(type.padding),
              fmt::format("must be a token, below vocab_size = {}, or null", vocab));
   return *token < 0 ? vocab + *token : *token;
-}
-
-double yarn_length(double factor, double multiplier) {
-  return factor <= 1 ? 1 : 0.1 * multiplier * std::log(factor) + 1;
 }
 
 Json yarn_scaling(const ModelConfig& rope, double factor, std::int64_t original) {
@@ -104,6 +101,10 @@ Json rotary_scaling(const ModelConfig& c, const ModelConfig& rope, std::int64_t 
 }
 
 }  // namespace
+
+double yarn_length(double factor, double multiplier) {
+  return factor <= 1 ? 1 : 0.1 * multiplier * std::log(factor) + 1;
+}
 
 std::span<const ModelType> model_types() {
   return types;

@@ -39,6 +39,9 @@ std::optional<std::string_view> activation_named(std::string_view hugging_face);
 /// with `~` is inside of `layers`, which has no further `*`.
 Json modules_of(std::string_view layers, std::string_view names);
 
+/// The factor of cosines and sines under YaRN, whose own default has a multiplier of 1.
+double yarn_length(double factor, double multiplier);
+
 /// Sets `positions` to rotary ones as the config scales them. `inner` is the layer type in configs
 /// that have parameters for each.
 void describe_rotary(const ModelConfig& config, Json& model, double base, double part = 1,
@@ -79,6 +82,7 @@ void describe_mixtral(const ModelConfig& config, Json& model);
 void describe_qwen2_moe(const ModelConfig& config, Json& model);
 void describe_qwen3_moe(const ModelConfig& config, Json& model);
 void describe_olmoe(const ModelConfig& config, Json& model);
+void describe_gpt_oss(const ModelConfig& config, Json& model);
 
 /// Sets the biases of all four projections of attention, and of the MLP; `attention` is the
 /// default.

@@ -15,16 +15,13 @@ std::int64_t experts_of(const ModelConfig& c, std::int64_t fallback) {
   return c.size(c.find("num_local_experts") ? "num_local_experts" : "num_experts", fallback);
 }
 
-// The auxiliary loss couples the layers of a step, and is part of the loss only if a config asks
-// for the router's logits.
+// The loss that balances experts is part of the loss only if a config asks for the routers' logits.
 void describe_experts(const ModelConfig& c, Json& model, std::int64_t experts,
-                      std::int64_t per_token) {
-  if (c.flag("output_router_logits") && c.real("router_aux_loss_coef", 0.001) != 0)
-    c.cannot("output_router_logits",
-             "it adds the loss that balances the experts: set it to false, or "
-             "router_aux_loss_coef to 0");
+                      std::int64_t per_token, double balance_loss = 0.001) {
   model["moe"] = {{"experts", experts_of(c, experts)},
                   {"per_token", c.size("num_experts_per_tok", per_token)}};
+  if (c.flag("output_router_logits"))
+    model["moe"]["balance_loss"] = c.real("router_aux_loss_coef", balance_loss);
 }
 
 // Which layers have experts, in the classes of Qwen: every so many, without those that are listed.
@@ -117,10 +114,37 @@ void describe_olmoe(const ModelConfig& c, Json& model) {
   describe_rms(c, model, 1e-5);
   describe_rotary(c, model, 10000);
   model["norm"]["of_q_and_k"] = "all";
-  describe_experts(c, model, 64, 8);
+  describe_experts(c, model, 64, 8, 0.01);
   model["moe"]["class"] = "transformers.models.olmoe.modeling_olmoe.OlmoeSparseMoeBlock";
   model["moe"]["normalised"] = c.flag("norm_topk_prob");
   model["modules"] = llama_modules({.projections = normed_projections, .mlp = router_first});
+}
+
+// Windows in every other layer, positions by YaRN, sinks, and experts whose gate has a limit.
+void describe_gpt_oss(const ModelConfig& c, Json& model) {
+  describe_biases(c, model, true);
+  describe_rms(c, model, 1e-5);
+  describe_rotary(c, model, 150000);
+  if (c.find("rope_scaling") == nullptr && c.find("rope_parameters") == nullptr)
+    model["positions"]["scaling"] = {{"kind", "yarn"},
+                                     {"factor", 32},
+                                     {"truncate", false},
+                                     {"original_positions", 4096},
+                                     {"attention_factor", yarn_length(32, 1)}};
+  if (!c.has("head_dim")) model["attention"]["head_dim"] = 64;
+  model["attention"]["sinks"] = true;
+  if (!c.has("sliding_window") || c.find("sliding_window") != nullptr)
+    describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(128),
+                    {true, false});
+  describe_experts(c, model, 128, 4);
+  Json& moe = model["moe"];
+  moe["class"] = "transformers.models.gpt_oss.modeling_gpt_oss.GptOssMLP";
+  for (const char* flag : {"normalised", "bias", "in_out", "interleaved"}) moe[flag] = true;
+  moe["gate"] = {
+      {"limit", c.real("swiglu_limit", 7)}, {"gain", c.real("swiglu_alpha", 1.702)}, {"offset", 1}};
+  const std::string attention = fmt::format("~self_attn:sinks {}", LlamaNames{}.projections);
+  model["modules"] =
+      llama_modules({.projections = attention, .mlp = "~mlp.router:router ~mlp.experts:experts"});
 }
 
 }  // namespace shardmark

@@ -17,7 +17,7 @@
 namespace shardmark {
 namespace {
 
-constexpr std::size_t most_params = 2;  // of a module: weight and bias
+constexpr std::size_t most_params = 4;  // of a module: experts have two weights and two biases
 
 // The operands after the parameters and gradients, in the order in which the plan wrote them.
 TransformerBuffers buffers(const Program& program, const Decoder& decoder, const Event& event,
@@ -31,6 +31,8 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
   // number.
   b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
                  static_cast<float>(program.batch.accumulation);
+  // Routers under torch's re-entrant checkpointing leave logits without a graph.
+  b.balance_scale = program.model.reentrant ? 0 : b.grad_scale;
   std::size_t i = 0;
   for (const BufferUse& use :
        buffers_of(decoder, module, event.kernel, program.model.spec.part.cuts())) {
@@ -45,6 +47,7 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
         b.loss = bound.as<double>();
         b.first_loss = !bound.accumulate;
         break;
+      case ModuleBuffer::balance: b.balance = bound.as<float>(); break;
       case ModuleBuffer::partial: b.partial = bound.data; break;
       case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
     }

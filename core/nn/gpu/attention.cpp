@@ -19,6 +19,7 @@ void refuse_rules(const TransformerDims& dims) {
   const char* what = rules.window > 0    ? "a window below the sequence"
                      : rules.softcap > 0 ? "a softcap of the scores"
                      : rules.alibi > 0   ? "ALiBi"
+                     : rules.sinks       ? "sinks"
                      : rules.scale > 0 && std::abs(rules.scale / usual - 1) > 1e-12
                          ? "a scale other than 1 / sqrt(head_dim)"
                          : nullptr;
@@ -42,7 +43,8 @@ device::AttentionInput input_of(const TransformerDims& dims, const QueryKeyValue
 
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
-                       std::byte*, const AttentionForwardScratch&, std::span<std::byte>) {
+                       std::byte*, const AttentionForwardScratch&, std::span<std::byte>,
+                       const float*) {
   device::attention_forward(device::stream_of(ctx.space), shape_of(dims), input_of(dims, in),
                             out.data, logsumexp);
   ctx.progress();
@@ -52,7 +54,8 @@ void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<ConstStored>& in, ConstStored out,
                         const float* logsumexp, ConstStored dout,
                         const QueryKeyValue<Stored>& gradient, std::byte* scratch,
-                        const AttentionBackwardScratch& layout, std::span<std::byte>) {
+                        const AttentionBackwardScratch& layout, std::span<std::byte>,
+                        const SinkGradients&) {
   device::attention_backward(
       device::stream_of(ctx.space), shape_of(dims), input_of(dims, in), out.data, logsumexp,
       dout.data, {gradient.q.data, gradient.k.data, gradient.v.data, gradient.ld_q, gradient.ld_kv},

@@ -7,13 +7,17 @@
 namespace shardmark {
 namespace {
 
-// The functions: their names in the labels of kernels, their values, and values with slopes.
-struct GeluTanh {
+// The functions: their names in the labels of kernels, their values, values with slopes, and what
+// they multiply as gates.
+struct PlainUp {
+  KOKKOS_INLINE_FUNCTION float up(float u) const { return u; }
+};
+struct GeluTanh : PlainUp {
   static constexpr const char* name = "gelu";
   KOKKOS_INLINE_FUNCTION float value(float x) const { return gelu_f32(x); }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const { return gelu_with_slope_f32(x); }
 };
-struct GeluExact {
+struct GeluExact : PlainUp {
   static constexpr const char* name = "gelu_exact";
   KOKKOS_INLINE_FUNCTION float value(float x) const { return x * share(x); }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
@@ -26,20 +30,40 @@ struct GeluExact {
     return 0.5f * std::erfc(-x * 0.707106781186547524f);
   }
 };
-struct Relu {
+struct Relu : PlainUp {
   static constexpr const char* name = "relu";
   KOKKOS_INLINE_FUNCTION float value(float x) const { return x > 0 ? x : 0.0f; }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
     return {value(x), x > 0 ? 1.0f : 0.0f};
   }
 };
-struct Silu {
+struct Silu : PlainUp {
   static constexpr const char* name = "swiglu";
   KOKKOS_INLINE_FUNCTION float value(float x) const { return x * logistic_f32(x).value; }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
     const Logistic s = logistic_f32(x);
     const float silu = x * s.value;
     return {silu, s.value + silu * s.complement};
+  }
+};
+
+// The gate of gpt-oss.
+struct LimitedSilu {
+  static constexpr const char* name = "swiglu";
+  UpRule up_rule;
+  float gain;
+
+  explicit LimitedSilu(const GateRule& rule) : up_rule(rule), gain(static_cast<float>(rule.gain)) {}
+  KOKKOS_INLINE_FUNCTION float up(float u) const { return up_rule(u); }
+  KOKKOS_INLINE_FUNCTION float value(float x) const {
+    const float g = x > up_rule.limit ? up_rule.limit : x;
+    return g * logistic_f32(gain * g).value;
+  }
+  KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
+    const float g = x > up_rule.limit ? up_rule.limit : x;
+    const Logistic s = logistic_f32(gain * g);
+    const float slope = s.value + gain * g * s.value * s.complement;
+    return {g * s.value, x > up_rule.limit ? 0.0f : slope};
   }
 };
 
@@ -52,6 +76,12 @@ void with_activation(Activation f, const F& use) {
     case Activation::silu: return use(Silu());
   }
   throw PlanError("model.mlp.activation: no such function");
+}
+
+template<class F>
+void with_gate(Activation f, const GateRule& rule, const F& use) {
+  if (rule.plain()) return with_activation(f, use);
+  use(LimitedSilu(rule));
 }
 
 template<class F>
@@ -110,13 +140,13 @@ struct Gate {
   const T *gate, *up;
   T* y;
   KOKKOS_INLINE_FUNCTION void element(std::int64_t i, std::int64_t at) const {
-    round_to(y[i], f.value(widen(gate[at])) * widen(up[at]));
+    round_to(y[i], f.value(widen(gate[at])) * f.up(widen(up[at])));
   }
   KOKKOS_INLINE_FUNCTION void run(std::int64_t i, std::int64_t at, int n) const {
     Values g, u;
     kernel::load_run(gate + at, n, g);
     kernel::load_run(up + at, n, u);
-    for (int j = 0; j < kernel::run_elems; ++j) g[j] = f.value(g[j]) * u[j];
+    for (int j = 0; j < kernel::run_elems; ++j) g[j] = f.value(g[j]) * f.up(u[j]);
     kernel::store_run(y + i, n, g);
   }
 };
@@ -128,7 +158,7 @@ struct GateBackward {
   const T *gate, *up, *dy;
   T *y, *dgate, *dup;
   KOKKOS_INLINE_FUNCTION void element(std::int64_t i, std::int64_t at) const {
-    const float d = widen(dy[i]), u = widen(up[at]);
+    const float d = widen(dy[i]), u = f.up(widen(up[at]));
     const GeluValue g = f.with_slope(widen(gate[at]));
     round_to(y[i], g.value * u);
     round_to(dup[at], d * g.value);
@@ -141,9 +171,9 @@ struct GateBackward {
     kernel::load_run(dy + i, n, d);
     for (int j = 0; j < kernel::run_elems; ++j) {
       const GeluValue of = f.with_slope(g[j]);
-      const float dy_j = d[j];
-      d[j] = dy_j * u[j] * of.slope;
-      g[j] = of.value * u[j];
+      const float dy_j = d[j], up_j = f.up(u[j]);
+      d[j] = dy_j * up_j * of.slope;
+      g[j] = of.value * up_j;
       u[j] = dy_j * of.value;
     }
     kernel::store_run(y + i, n, g);
@@ -164,12 +194,17 @@ template<class G>
 KOKKOS_INLINE_FUNCTION void gate_row(const kernel::ThreadRow& row, const GatedRows& size,
                                      std::int64_t r, const G& gate) {
   const G local = gate;
-  row.loop(size.columns,
-           [&](std::int64_t j) { local.element(r * size.columns + j, r * size.stride + j); });
+  row.loop(size.columns, [&](std::int64_t j) {
+    local.element(r * size.columns + j, r * size.stride + j * size.step);
+  });
 }
 template<class G>
 KOKKOS_INLINE_FUNCTION void gate_row(const kernel::WarpRow& row, const GatedRows& size,
                                      std::int64_t r, const G& gate) {
+  if (size.step != 1)
+    return row.loop(size.columns, [&](std::int64_t j) {
+      gate.element(r * size.columns + j, r * size.stride + j * size.step);
+    });
   row.runs(size.columns,
            [&](std::int64_t j, int n) { gate.run(r * size.columns + j, r * size.stride + j, n); });
 }
@@ -212,10 +247,10 @@ void activation_backward(const Context& ctx, Activation f, std::int64_t elems, C
 }
 
 void gated_forward(const Context& ctx, Activation f, const GatedRows& size, ConstStored gate,
-                   ConstStored up, Stored y) {
+                   ConstStored up, Stored y, const GateRule& rule) {
   with_storage(gate.dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(f, [&](auto g) {
+    with_gate(f, rule, [&](auto g) {
       using F = decltype(g);
       for_each_gate(ctx, label<F>("_forward"), size,
                     Gate<T, F>{g, gate.as<T>(), up.as<T>(), y.as<T>()});
@@ -224,10 +259,11 @@ void gated_forward(const Context& ctx, Activation f, const GatedRows& size, Cons
 }
 
 void gated_backward(const Context& ctx, Activation f, const GatedRows& size, ConstStored gate,
-                    ConstStored up, ConstStored dy, Stored y, Stored dgate, Stored dup) {
+                    ConstStored up, ConstStored dy, Stored y, Stored dgate, Stored dup,
+                    const GateRule& rule) {
   with_storage(gate.dtype, [&](auto type) {
     using T = decltype(type);
-    with_activation(f, [&](auto g) {
+    with_gate(f, rule, [&](auto g) {
       using F = decltype(g);
       for_each_gate(ctx, label<F>("_backward"), size,
                     GateBackward<T, F>{g, gate.as<T>(), up.as<T>(), dy.as<T>(), y.as<T>(),

@@ -19,6 +19,8 @@ struct Tile {
       stats_ld;         // distance between the log-sum-exps of two heads, and between their deltas
   std::int64_t window;  // keys that a row sees
   float scale;          // 1 / sqrt(head_dim) unless the rules say otherwise
+  const float* sinks = nullptr;  // of the tile's first head
+  std::int64_t sink_stride = 0;  // distance between those of two heads
 
   // The keys that a row sees, counted from key0.
   KOKKOS_INLINE_FUNCTION std::int64_t seen_from(std::int64_t row) const {
@@ -26,6 +28,10 @@ struct Tile {
     return oldest > key0 ? oldest - key0 : 0;
   }
   KOKKOS_INLINE_FUNCTION std::int64_t seen_to(std::int64_t row) const { return row + 1 - key0; }
+  // The sink of a head, which without sinks changes no sum.
+  KOKKOS_INLINE_FUNCTION float sink(std::int64_t head) const {
+    return sinks != nullptr ? sinks[head * sink_stride] : -INFINITY;
+  }
 };
 
 // A score as softmax sees it, and its derivative with respect to the product of query and key.
@@ -129,9 +135,11 @@ void softmax(const Context& ctx, const Tile& t, const S& shape, float* scores, T
           });
           scale = 1;
         }
-        const float top = scale * kernel::lane_max(seen, [&](std::int64_t j) { return s[j]; });
+        const float most = scale * kernel::lane_max(seen, [&](std::int64_t j) { return s[j]; });
+        const float sink = t.sink(head), top = most > sink ? most : sink;
         kernel::simd_loop(seen, [&](std::int64_t j) { s[j] = exp_f32(s[j] * scale - top); });
-        const auto sum = kernel::lane_sum<float>(seen, [&](std::int64_t j) { return s[j]; });
+        auto sum = kernel::lane_sum<float>(seen, [&](std::int64_t j) { return s[j]; });
+        if (t.sinks != nullptr) sum += exp_f32(sink - top);
         const float inverse = 1.0f / sum;
         kernel::simd_loop(seen, [&](std::int64_t j) { round_to(p[j], s[j] * inverse); });
         kernel::simd_loop(keys - seen, [&](std::int64_t j) { p[seen + j] = T{}; });
@@ -192,6 +200,23 @@ void make_delta(const Context& ctx, const TransformerDims& dims, const T* out, c
           delta[(sample * heads + head) * sequence + row] =
               kernel::lane_sum<float>(d, [&](std::int64_t j) { return widen(a[j]) * widen(b[j]); });
         }
+      });
+}
+
+// The probability of a head's sink has no value to multiply, so the gradient of the sink is minus
+// the sum over rows of that probability times delta.
+void sinks_backward(const Context& ctx, const TransformerDims& dims, const float* logsumexp,
+                    const float* delta, const SinkGradients& s) {
+  const std::int64_t heads = dims.heads, sequence = dims.sequence, samples = dims.micro_batch;
+  kernel::for_each(
+      ctx, "shardmark::attention_sinks_backward", heads, KOKKOS_LAMBDA(std::int64_t head) {
+        double sum = 0;
+        for (std::int64_t sample = 0; sample < samples; ++sample) {
+          const std::int64_t first = (sample * heads + head) * sequence;
+          for (std::int64_t r = first; r < first + sequence; ++r)
+            sum -= static_cast<double>(exp_f32(s.sinks[head] - logsumexp[r]) * delta[r]);
+        }
+        s.dsinks[head] = static_cast<float>(sum);
       });
 }
 
@@ -272,17 +297,19 @@ T* part(std::byte* scratch, std::int64_t offset) {
 
 template<class T>
 void forward(const Context& ctx, const TransformerDims& dims, const QueryKeyValue<const T*>& in,
-             T* out, float* logsumexp, float* scores, T* probabilities,
-             const Products<T>& product) {
-  const std::int64_t h = dims.q_dim(), d = dims.head_dim();
+             T* out, float* logsumexp, float* scores, T* probabilities, const Products<T>& product,
+             const float* sinks) {
+  const std::int64_t h = dims.q_dim(), d = dims.head_dim(), group = dims.heads / dims.kv_heads;
   for_each_tile(dims, false, [&](const TileView& v, const TilePosition& at) {
     const std::int64_t row0 = at.sample * dims.sequence, first = row0 + v.tile.first;
     const T* q = in.q + first * in.ld_q + at.head * d;
     const std::int64_t key = (row0 + v.tile.key0) * in.ld_kv + at.kv_head * d;
     const T *k = in.k + key, *value = in.v + key;
     product(v.score_product(in.ld_q, in.ld_kv), q, k, scores);
+    Tile tile = v.tile;
+    if (sinks != nullptr) tile.sinks = sinks + at.head, tile.sink_stride = group;
     with_shape(dims, at.head, [&](const auto& shape) {
-      softmax(ctx, v.tile, shape, scores, probabilities,
+      softmax(ctx, tile, shape, scores, probabilities,
               logsumexp + (at.sample * dims.heads + at.head) * dims.sequence);
     });
     product(v.row_product(in.ld_kv, h), probabilities, value, out + first * h + at.head * d);
@@ -358,11 +385,11 @@ QueryKeyValue<T*> typed(const QueryKeyValue<Stored>& x) {
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
                        std::byte* scratch, const AttentionForwardScratch& layout,
-                       std::span<std::byte> gemm_scratch) {
+                       std::span<std::byte> gemm_scratch, const float* sinks) {
   with_storage(dims.dtype, [&](auto type) {
     using T = decltype(type);
     forward(ctx, dims, typed<T>(in), out.as<T>(), logsumexp, part<float>(scratch, layout.scores),
-            part<T>(scratch, layout.probabilities), Products<T>(ctx, gemm_scratch));
+            part<T>(scratch, layout.probabilities), Products<T>(ctx, gemm_scratch), sinks);
   });
 }
 
@@ -370,12 +397,15 @@ void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<ConstStored>& in, ConstStored out,
                         const float* logsumexp, ConstStored dout,
                         const QueryKeyValue<Stored>& gradient, std::byte* scratch,
-                        const AttentionBackwardScratch& layout, std::span<std::byte> gemm_scratch) {
+                        const AttentionBackwardScratch& layout, std::span<std::byte> gemm_scratch,
+                        const SinkGradients& sinks) {
   with_storage(dims.dtype, [&](auto type) {
     using T = decltype(type);
     backward(ctx, dims, typed<T>(in), out.as<T>(), logsumexp, dout.as<T>(), typed<T>(gradient),
              scratch, layout, Products<T>(ctx, gemm_scratch));
   });
+  if (sinks.sinks != nullptr)
+    sinks_backward(ctx, dims, logsumexp, part<float>(scratch, layout.delta), sinks);
 }
 
 }  // namespace shardmark

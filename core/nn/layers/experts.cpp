@@ -78,22 +78,27 @@ void sort_pairs(const Context& ctx, const Routes& to) {
 
 // With weights w and probabilities p of the chosen experts: normalised, the gradient of a chosen
 // logit is w (dw - sum w dw), and otherwise that of any logit is p (dw - sum p dw), where dw is 0
-// for the others.
+// for the others. A gradient dp of the probabilities adds p (dp - sum p dp).
 template<class T>
 void choose_backward(const Context& ctx, bool normalised, const Routes& of, const float* dweights,
-                     T* dlogits) {
+                     const float* dprobabilities, T* dlogits) {
   kernel::for_each(
       ctx, "shardmark::choose_experts_backward", of.rows, KOKKOS_LAMBDA(std::int64_t r) {
         const std::int32_t* chosen = of.chosen + r * of.per_token;
         const float *w = of.weights + r * of.per_token, *dw = dweights + r * of.per_token;
         const float* p = of.probabilities + r * of.experts;
         T* d = dlogits + r * of.experts;
-        float mean = 0;
+        float mean = 0, mean_of_all = 0;
         for (std::int64_t j = 0; j < of.per_token; ++j) mean += w[j] * dw[j];
+        for (std::int64_t e = 0; dprobabilities != nullptr && e < of.experts; ++e)
+          mean_of_all += p[e] * dprobabilities[e];
+        const auto of_probability = [&](std::int64_t e) {
+          return dprobabilities != nullptr ? p[e] * (dprobabilities[e] - mean_of_all) : 0.0f;
+        };
         for (std::int64_t e = 0; e < of.experts; ++e)
-          round_to(d[e], normalised ? 0.0f : -p[e] * mean);
+          round_to(d[e], (normalised ? 0.0f : -p[e] * mean) + of_probability(e));
         for (std::int64_t j = 0; j < of.per_token; ++j)
-          round_to(d[chosen[j]], w[j] * (dw[j] - mean));
+          round_to(d[chosen[j]], w[j] * (dw[j] - mean) + of_probability(chosen[j]));
       });
 }
 
@@ -127,23 +132,42 @@ void combine(const Context& ctx, const Routes& by, std::int64_t columns, const f
 }
 
 template<class T>
-void weigh(const Context& ctx, const Routes& by, std::int64_t ffn, const T* gate_up, T* act,
-           T* dgate_up, float* dweights) {
+void weigh(const Context& ctx, const Routes& by, const GatedRows& size, const UpRule& rule,
+           const T* gate_up, T* act, T* dgate_up, float* dweights) {
+  const std::int64_t ffn = size.columns, step = size.step, up_at = step > 1 ? 1 : ffn;
   kernel::for_each_row(
       ctx, "shardmark::weigh_pairs", by.pairs(),
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
         const std::int32_t pair = by.sources[place];
         const float weight = by.weights[pair];
-        const T* up = gate_up + (2 * place + 1) * ffn;
-        T *d = dgate_up + 2 * place * ffn, *a = act + place * ffn;
+        const T* up = gate_up + place * size.stride + up_at;
+        T *d = dgate_up + place * size.stride, *dup = d + up_at, *a = act + place * ffn;
         const auto dweight = row.template sum<float>(
-            ffn, [&](std::int64_t j) { return widen(up[j]) * widen(d[ffn + j]); });
+            ffn, [&](std::int64_t j) { return rule(widen(up[j * step])) * widen(dup[j * step]); });
         row.once([&] { dweights[pair] = dweight; });
         row.loop(ffn, [&](std::int64_t j) {
+          const float passed = rule.cuts(widen(up[j * step])) ? 0.0f : weight;
           round_to(a[j], weight * widen(a[j]));
-          round_to(d[j], weight * widen(d[j]));
-          round_to(d[ffn + j], weight * widen(d[ffn + j]));
+          round_to(d[j * step], weight * widen(d[j * step]));
+          round_to(dup[j * step], passed * widen(dup[j * step]));
         });
+      });
+}
+
+template<class T>
+void weigh_outputs(const Context& ctx, const Routes& by, std::int64_t columns, const T* bias,
+                   T* rows, float* dweights) {
+  kernel::for_each_row(
+      ctx, "shardmark::weigh_rows", by.pairs(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
+        const std::int32_t pair = by.sources[place];
+        const float weight = by.weights[pair];
+        const T* of_expert = bias + by.chosen[pair] * columns;
+        T* d = rows + place * columns;
+        const auto dweight = row.template sum<float>(
+            columns, [&](std::int64_t j) { return widen(of_expert[j]) * widen(d[j]); });
+        row.once([&] { dweights[pair] += dweight; });
+        row.loop(columns, [&](std::int64_t j) { round_to(d[j], weight * widen(d[j])); });
       });
 }
 
@@ -223,10 +247,10 @@ void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes
 }
 
 void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
-                             const float* dweights, Stored dlogits) {
+                             const float* dweights, const float* dprobabilities, Stored dlogits) {
   with_storage(dlogits.dtype, [&](auto type) {
     using T = decltype(type);
-    choose_backward(ctx, moe.normalised, routes, dweights, dlogits.as<T>());
+    choose_backward(ctx, moe.normalised, routes, dweights, dprobabilities, dlogits.as<T>());
   });
 }
 
@@ -247,11 +271,21 @@ void combine_rows(const Context& ctx, const Routes& routes, std::int64_t columns
   });
 }
 
-void weigh_pairs(const Context& ctx, const Routes& routes, std::int64_t ffn, ConstStored gate_up,
-                 Stored act, Stored dgate_up, float* dweights) {
+void weigh_pairs(const Context& ctx, const Routes& routes, const GatedRows& size,
+                 const GateRule& rule, ConstStored gate_up, Stored act, Stored dgate_up,
+                 float* dweights) {
   with_storage(act.dtype, [&](auto type) {
     using T = decltype(type);
-    weigh(ctx, routes, ffn, gate_up.as<T>(), act.as<T>(), dgate_up.as<T>(), dweights);
+    weigh(ctx, routes, size, UpRule(rule), gate_up.as<T>(), act.as<T>(), dgate_up.as<T>(),
+          dweights);
+  });
+}
+
+void weigh_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored bias,
+                Stored rows, float* dweights) {
+  with_storage(rows.dtype, [&](auto type) {
+    using T = decltype(type);
+    weigh_outputs(ctx, routes, columns, bias.as<T>(), rows.as<T>(), dweights);
   });
 }
 

@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include <core/nn/kernels/storage.hpp>
+#include <core/nn/layers/activation.hpp>
 #include <core/plan/deck/decoder.hpp>
 
 namespace shardmark {
@@ -29,9 +29,10 @@ struct Routes {
 /// logits the first expert is chosen.
 void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes);
 
-/// Computes the gradient of the logits from that of the weights.
+/// Computes the gradient of the logits from that of the weights and, unless it is null, from that
+/// of the probabilities, which is the same for all rows.
 void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
-                             const float* dweights, Stored dlogits);
+                             const float* dweights, const float* dprobabilities, Stored dlogits);
 
 /// sorted[place] = x[row of the pair at that place], in rows of `columns` elements.
 void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
@@ -42,11 +43,18 @@ void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns
 void combine_rows(const Context& ctx, const Routes& routes, std::int64_t columns,
                   const float* weights, ConstStored sorted, Stored y, bool add);
 
-/// Backward of the weights, after the activation's: `act` and `dgate_up`, both sorted, belong to
-/// the gradient of an expert's output without its weight. Writes dweights[pair], the sum of
-/// up * dup, and multiplies the rows of both arrays by their weights.
-void weigh_pairs(const Context& ctx, const Routes& routes, std::int64_t ffn, ConstStored gate_up,
-                 Stored act, Stored dgate_up, float* dweights);
+/// Backward of the weights, after the activation's, by the same rule: `act` and `dgate_up`, both
+/// sorted, belong to the gradient of an expert's output without its weight. Writes dweights[pair],
+/// the sum of up * dup as the rule sees up, drops dup where the rule cuts it, and multiplies the
+/// rows of both arrays by their weights. `size` is that of gate_up, where up follows gate.
+void weigh_pairs(const Context& ctx, const Routes& routes, const GatedRows& size,
+                 const GateRule& rule, ConstStored gate_up, Stored act, Stored dgate_up,
+                 float* dweights);
+
+/// The same for a bias of the output, [experts][columns], after weigh_pairs: dweights[pair] += the
+/// sum of bias * rows, and multiplies the rows of the gradient of the output by their weights.
+void weigh_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored bias,
+                Stored rows, float* dweights);
 
 /// The expert that all rows have, and the factor of its output: sigmoid(x weight^T).
 struct SharedExpert {

@@ -27,6 +27,7 @@ class AttentionCall {
     return parts<ConstStored>(c_.saved(s_.q), c_.saved(s_.k), c_.saved(s_.v));
   }
   bool rotates() const;
+  const float* sinks() const;
 
   const ModuleCall& c_;
   const BlockSaved s_;

@@ -30,6 +30,8 @@ class BlockCall : public ModuleCall {
       case Role::fc:
       case Role::gate:
       case Role::up: return project(t, role);
+      case Role::sinks:
+        return convert(ctx, dims.heads, {Dtype::fp32, saved_fp32(s_.sinks)}, t.weight);
       case Role::q_norm: return norm_forward(q_norm(), t, saved(s_.q_raw), saved(s_.q));
       case Role::k_norm: return norm_forward(k_norm(), t, saved(s_.k_raw), saved(s_.k));
       case Role::attn_proj: return attention_forward(t);
@@ -69,6 +71,8 @@ class BlockCall : public ModuleCall {
         return norm_backward(norm(s_.post_norm1), t, g, saved(s_.attn_out),
                              sublayer_gradient(scratch, w), scratch[w.dsub], false);
       case Role::attn_proj: return attention_backward(t, g, scratch, w);
+      case Role::sinks:
+        return bias_backward(ctx, 1, dims.heads, scratch.fp32(w.dsinks), g.weight, g.accumulate);
       case Role::k_norm:
         return norm_backward(k_norm(), t, g, saved(s_.k_raw), scratch[w.dk], scratch[w.dk], false);
       case Role::q_norm:

@@ -1,9 +1,33 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <core/nn/layers/activation.hpp>
+#include <core/nn/layers/elementwise.hpp>
 #include <core/nn/models/mixture.hpp>
 #include <core/read_back.hpp>
 
 namespace shardmark {
+namespace {
+
+// The bias of an expert, if experts have any.
+ConstStored expert_bias(ConstStored all, std::int64_t first) {
+  return all.data == nullptr ? all : all.at(first);
+}
+
+}  // namespace
+
+BalanceLoss balance_loss_of(const ModuleCall& c) {
+  const std::int64_t experts = c.decoder.moe.experts;
+  const std::int64_t layers = balance_elems(c.dims, c.dims.layers) / (2 * experts);
+  const auto rows = static_cast<double>(layers * c.rows);
+  return {c.b.balance, layers, experts,
+          c.decoder.moe.balance_loss * static_cast<double>(experts) / (rows * rows)};
+}
+
+// The gradient of the probabilities, or nullptr if no loss depends on them.
+const float* Mixture::balance_backward(const Scratch& scratch,
+                                       const MixtureBackwardWorkspace& w) const {
+  if (moe_.balance_loss == 0) return nullptr;
+  balance_gradient(c_.ctx, balance_loss_of(c_), c_.b.balance_scale, scratch.fp32(w.dbalance));
+  return scratch.fp32(w.dbalance);
+}
 
 Routes Mixture::routes() const {
   const auto ints = [&](std::int64_t at) {
@@ -37,7 +61,7 @@ void Mixture::for_each_expert(const Scratch& scratch, const std::vector<std::int
                               const F& f) const {
   for (std::size_t e = 0; e + 1 < first.size(); ++e)
     f(static_cast<std::int64_t>(e), std::int64_t{first[e]}, std::int64_t{first[e + 1]} - first[e],
-      Linear(c_.ctx, first[e + 1] - first[e], scratch.gemm()));
+      Linear(c_.ctx, first[e + 1] - first[e], scratch.gemm(), moe_.in_out));
 }
 
 void Mixture::project(Tensors t, const Scratch& scratch, std::int64_t y) const {
@@ -56,9 +80,11 @@ void Mixture::forward(Role role, Tensors t, const Scratch& scratch,
       return scratch.linear().forward(moe_.shared_ffn, c_.h, scratch[w.shared_act], t.weight,
                                       nullptr, c_.saved(s_.shared_out));
     case Role::router:
-      scratch.linear().forward(c_.h, moe_.experts, x_, t.weight, nullptr,
+      scratch.linear().forward(c_.h, moe_.experts, x_, t.weight, t.bias,
                                c_.saved_fp32(s_.probabilities));
-      return choose_experts(c_.ctx, moe_, routes());
+      choose_experts(c_.ctx, moe_, routes());
+      if (moe_.balance_loss > 0) balance_sums(c_.ctx, routes(), c_.b.balance);
+      return;
     case Role::experts: return experts_forward(t, scratch, w, shares() ? c_.saved(s_.sum) : out);
     case Role::shared_router: return add_shared_expert(c_.ctx, shared(t), c_.saved(s_.sum), out);
     default: unknown_role(role);
@@ -78,16 +104,17 @@ void Mixture::experts_forward(Tensors t, const Scratch& scratch, const MixtureFo
       scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         if (count == 0) return;
-        linear.forward(h, 2 * f, rows.at(first * h), t.weight.at(e * 2 * f * h), nullptr,
-                       gate_up.at(first * 2 * f));
+        linear.forward(h, 2 * f, rows.at(first * h), t.weight.at(e * 2 * f * h),
+                       expert_bias(t.bias, e * 2 * f), gate_up.at(first * 2 * f));
       });
-  gated_forward(c_.ctx, c_.decoder.mlp.activation, {by.pairs(), f, 2 * f}, gate_up, gate_up.at(f),
-                act);
+  gated_forward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(up()), act,
+                moe_.gate);
   for_each_expert(
       scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         if (count == 0) return;
-        linear.forward(f, h, act.at(first * f), t.down.at(e * h * f), nullptr, rows.at(first * h));
+        linear.forward(f, h, act.at(first * f), t.down.at(e * h * f),
+                       expert_bias(t.down_bias, e * h), rows.at(first * h));
       });
   combine_rows(c_.ctx, by, h, by.weights, rows, out, false);
 }
@@ -100,7 +127,8 @@ void Mixture::backward(Role role, Tensors t, Gradients g, const Scratch& scratch
                                         scratch[w.dshared], g.weight, g.accumulate);
     case Role::experts: return experts_backward(t, g, scratch, w, dy, dx);
     case Role::router:
-      choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights), scratch[w.dlogits]);
+      choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights),
+                              balance_backward(scratch, w), scratch[w.dlogits]);
       return product_backward(t, g, scratch, scratch[w.dlogits], moe_.experts, dx);
     case Role::shared_down: return shared_down_backward(t, g, scratch, w);
     case Role::shared_up:
@@ -116,6 +144,7 @@ void Mixture::product_backward(Tensors t, Gradients g, const Scratch& scratch, C
                                std::int64_t out, Stored dx) const {
   scratch.linear().backward_input(c_.h, out, dy, t.weight, dx, true);
   scratch.linear().backward_weight(c_.h, out, dy, x_, g.weight, g.accumulate);
+  if (g.bias.data != nullptr) bias_backward(c_.ctx, c_.rows, out, dy, g.bias, g.accumulate);
 }
 
 void Mixture::shared_down_backward(Tensors t, Gradients g, const Scratch& scratch,
@@ -127,6 +156,20 @@ void Mixture::shared_down_backward(Tensors t, Gradients g, const Scratch& scratc
                  c_.saved(s_.shared_up), scratch[w.dshared_gate], act, scratch[w.dshared_gate],
                  scratch[w.dshared_up]);
   scratch.linear().backward_weight(f, c_.h, dout, act, g.weight, g.accumulate);
+}
+
+// The biases of outputs, from the gradients of outputs, which then have their weights.
+void Mixture::down_bias_backward(Tensors t, Gradients g, const Scratch& scratch,
+                                 const MixtureBackwardWorkspace& w,
+                                 const std::vector<std::int32_t>& starting) const {
+  const std::int64_t h = c_.h;
+  weigh_rows(c_.ctx, routes(), h, t.down_bias, scratch[w.rows], scratch.fp32(w.dweights));
+  if (g.down_bias.data == nullptr) return;
+  for_each_expert(scratch, starting,
+                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear&) {
+                    bias_backward(c_.ctx, count, h, scratch[w.rows].at(first * h),
+                                  g.down_bias.at(e * h), g.accumulate);
+                  });
 }
 
 // Gradients of an expert's output are collected without the weight, which is multiplied in where
@@ -156,20 +199,23 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
         if (count > 0)
           linear.backward_input(f, h, rows.at(first * h), t.down.at(e * h * f), act.at(first * f));
       });
-  gated_backward(c_.ctx, c_.decoder.mlp.activation, {by.pairs(), f, 2 * f}, gate_up, gate_up.at(f),
-                 act, act, dgate_up, dgate_up.at(f));
-  weigh_pairs(c_.ctx, by, f, gate_up, act, dgate_up, scratch.fp32(w.dweights));
+  gated_backward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(up()), act, act,
+                 dgate_up, dgate_up.at(up()), moe_.gate);
+  weigh_pairs(c_.ctx, by, gated(), moe_.gate, gate_up, act, dgate_up, scratch.fp32(w.dweights));
   for_each_expert(
       scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         weight_backward(linear, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);
       });
+  if (moe_.bias) down_bias_backward(t, g, scratch, w, starting);
   collect_rows(c_.ctx, by, h, x_, rows);
   for_each_expert(
       scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         const ConstStored d = dgate_up.at(first * 2 * f);
         weight_backward(linear, h, 2 * f, count, d, rows.at(first * h), g.weight, e);
+        if (g.bias.data != nullptr)
+          bias_backward(c_.ctx, count, 2 * f, d, g.bias.at(e * 2 * f), g.accumulate);
         if (count > 0)
           linear.backward_input(h, 2 * f, d, t.weight.at(e * 2 * f * h), rows.at(first * h));
       });

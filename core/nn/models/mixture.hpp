@@ -4,11 +4,14 @@
 
 #include <vector>
 
-#include <core/nn/layers/experts.hpp>
+#include <core/nn/layers/balance_loss.hpp>
 #include <core/nn/models/module_call.hpp>
 #include <core/plan/model/block_sizes.hpp>
 
 namespace shardmark {
+
+/// The loss that balances the experts of all layers.
+BalanceLoss balance_loss_of(const ModuleCall& call);
 
 /// One call of a module in a mixture, whose input is `x`.
 class Mixture {
@@ -26,7 +29,13 @@ class Mixture {
 
  private:
   bool shares() const { return moe_.shared_ffn > 0; }
+  // The rows of gate and up of all pairs, and where up begins.
+  GatedRows gated() const {
+    return {routes().pairs(), moe_.ffn, 2 * moe_.ffn, moe_.interleaved ? 2 : 1};
+  }
+  std::int64_t up() const { return moe_.interleaved ? 1 : moe_.ffn; }
   Routes routes() const;
+  const float* balance_backward(const Scratch& scratch, const MixtureBackwardWorkspace& w) const;
   SharedExpert shared(Tensors t) const;
   std::vector<std::int32_t> starts() const;
   template<class F>
@@ -37,6 +46,9 @@ class Mixture {
                        Stored out) const;
   void experts_backward(Tensors t, Gradients g, const Scratch& scratch,
                         const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const;
+  void down_bias_backward(Tensors t, Gradients g, const Scratch& scratch,
+                          const MixtureBackwardWorkspace& w,
+                          const std::vector<std::int32_t>& starting) const;
   void shared_down_backward(Tensors t, Gradients g, const Scratch& scratch,
                             const MixtureBackwardWorkspace& w) const;
   void product_backward(Tensors t, Gradients g, const Scratch& scratch, ConstStored dy,

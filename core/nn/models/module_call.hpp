@@ -64,14 +64,14 @@ class Scratch {
 };
 
 /// A module's parameters; `bias` is null if the module has none. Experts have the products before
-/// their activation as `weight`, and those after it as `down`.
+/// their activation as `weight` and `bias`, and those after it as `down` and `down_bias`.
 struct Tensors {
-  ConstStored weight, bias, down;
+  ConstStored weight, bias, down, down_bias;
 };
 
 /// The gradients of a module's parameters, and whether they are added to what is there.
 struct Gradients {
-  Stored weight, bias, down;
+  Stored weight, bias, down, down_bias;
   bool accumulate;
 };
 

@@ -5,6 +5,7 @@
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/embedding.hpp>
 #include <core/nn/models/decoder.hpp>
+#include <core/nn/models/mixture.hpp>
 
 namespace shardmark {
 namespace {
@@ -33,6 +34,7 @@ void loss_of_logits(const ModuleCall& c) {
   cross_entropy(c.ctx, c.dims, c.b.tokens, c.saved(s.dlogits), c.saved_fp32(s.row_loss),
                 c.b.grad_scale / static_cast<float>(c.rows), shape);
   mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), c.b.loss, c.b.first_loss);
+  if (c.decoder.moe.balance_loss > 0) add_balance_loss(c.ctx, balance_loss_of(c), c.b.loss);
 }
 
 void head_forward(const ModuleCall& c, Tensors t) {
@@ -67,11 +69,19 @@ void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   });
 }
 
-Tensors tensors_at(Dtype dtype, Role role, const void* const* params) {
-  const bool experts = role == Role::experts;
-  return {{dtype, params[0]},
-          {dtype, experts ? nullptr : params[1]},
-          {dtype, experts ? params[1] : nullptr}};
+// Calls `f` with the pointers to weight, bias, down and its bias: experts have two products.
+template<class P, class F>
+auto with_places(const TransformerDims& dims, Role role, P const* params, const F& f) {
+  const P none = nullptr;
+  if (role != Role::experts) return f(params[0], params[1], none, none);
+  if (!dims.decoder->moe.bias) return f(params[0], none, params[1], none);
+  return f(params[0], params[1], params[2], params[3]);
+}
+Tensors tensors_at(const TransformerDims& dims, Role role, const void* const* params) {
+  const Dtype type = dims.dtype;
+  return with_places(dims, role, params, [&](auto w, auto b, auto down, auto down_bias) {
+    return Tensors{{type, w}, {type, b}, {type, down}, {type, down_bias}};
+  });
 }
 
 // The residual stream after the token embedding: its output, or what a norm of it reads.
@@ -85,7 +95,7 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
                          const void* const* params, const TransformerBuffers& buffers) {
   const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
   const ModuleCall c(ctx, of_layer, buffers);
-  const Tensors t = tensors_at(dims.dtype, role, params);
+  const Tensors t = tensors_at(dims, role, params);
   switch (role) {
     case Role::token_embedding:
       return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
@@ -99,12 +109,11 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
                           const TransformerBuffers& buffers) {
   const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
   const ModuleCall c(ctx, of_layer, buffers);
-  const Tensors t = tensors_at(dims.dtype, role, params);
-  const bool experts = role == Role::experts;
-  const Gradients g{{dims.dtype, grads[0]},
-                    {dims.dtype, experts ? nullptr : grads[1]},
-                    {dims.dtype, experts ? grads[1] : nullptr},
-                    accumulate};
+  const Tensors t = tensors_at(dims, role, params);
+  const Dtype type = dims.dtype;
+  const auto g = with_places(dims, role, grads, [&](auto w, auto b, auto down, auto down_bias) {
+    return Gradients{{type, w}, {type, b}, {type, down}, {type, down_bias}, accumulate};
+  });
   switch (role) {
     case Role::token_embedding:
       return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);

@@ -27,8 +27,10 @@ struct TransformerBuffers {
   void* partial = nullptr;                 // [R][h], what the ranks that divide a module add up
   void* saved = nullptr;           // what forward saves, as the unit's layout says, saved_elems
   double* loss = nullptr;          // (+)= the micro-batch's mean cross-entropy
+  float* balance = nullptr;        // the sums of balance_elems: in a router's forward its layer's
   bool first_loss = true;          // overwrite the loss
   float grad_scale = 1;            // factor of the logits' gradient
+  float balance_scale = 1;         // of that of the loss that balances experts
   std::int64_t layer = 0;          // of a block
   Role adapts = Role::container;   // of an adapter's factor: the role of the product beside it
   bool input_gradient = true;      // whether backward makes the gradient of the module's input
@@ -38,9 +40,9 @@ struct TransformerBuffers {
 };
 
 /// Runs one module forward. `params` are the module's whole tensors in registration order (weight,
-/// bias), of dims.dtype, with a null pointer for a tensor that it does not have. A tied head
-/// receives the token embedding. The work is enqueued on ctx.space. Throws MemoryError if the
-/// workspace is too small.
+/// bias; four for experts with biases), of dims.dtype, with a null pointer for a tensor that it
+/// does not have. A tied head receives the token embedding. The work is enqueued on ctx.space.
+/// Throws MemoryError if the workspace is too small.
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
                          const void* const* params, const TransformerBuffers& buffers);
 

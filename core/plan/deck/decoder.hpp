@@ -108,6 +108,7 @@ struct AttentionSpec {
   std::vector<std::uint8_t> windowed = {};  // by layer, repeated; empty: all
   double scale = 0;                         // of the scores; 0: 1 / sqrt(head_dim)
   double softcap = 0;                       // of the scores; 0: none
+  bool sinks = false;  // each head has a score of its own beside those of its keys
   bool operator==(const AttentionSpec&) const = default;
 };
 
@@ -152,9 +153,18 @@ constexpr std::string_view to_string(Routing value) {
   return enum_names<Routing>("learned", "balanced")[value];
 }
 
-/// A mixture of experts in the place of the MLP. Experts are MLPs with a gate and without biases,
-/// whose gate and up are one matrix. A router's weights are its softmax at the chosen experts; if
-/// they are normalised, that is the softmax over the chosen logits.
+/// What a gate does besides its activation: with a limit, gain or offset it is g sigmoid(gain g)
+/// times up + offset, where g is at most `limit`, and up between -limit and limit.
+struct GateRule {
+  double limit = 0;  // 0: none
+  double gain = 1, offset = 0;
+  bool plain() const { return limit == 0 && gain == 1 && offset == 0; }
+  bool operator==(const GateRule&) const = default;
+};
+
+/// A mixture of experts in the place of the MLP. Experts are MLPs with a gate, whose gate and up
+/// are one matrix. A router's weights are its softmax at the chosen experts; if they are
+/// normalised, that is the softmax over the chosen logits.
 struct MoeSpec {
   std::int64_t experts = 0;    // of a layer; 0: no layer has any
   std::int64_t per_token = 1;  // how many experts a token has
@@ -164,6 +174,11 @@ struct MoeSpec {
   std::vector<std::uint8_t> layers = {};  // by layer, repeated: whether it has experts; empty: all
   std::string block_class = {};  // the Python class of the module around router and experts
   std::int64_t shared_ffn = 0;  // width of the shared expert, which every token uses; 0 without one
+  double balance_loss = 0;      // factor of the loss that balances the experts; 0: it is left out
+  bool bias = false;            // of the router and of the experts
+  bool in_out = false;          // the experts' weights are [in][out]
+  bool interleaved = false;     // the outputs of gate and up alternate
+  GateRule gate = {};
   bool operator==(const MoeSpec&) const = default;
 };
 

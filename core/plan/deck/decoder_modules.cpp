@@ -154,6 +154,7 @@ std::vector<Role> block_calls(const Decoder& d, bool sparse) {
   };
   add(d.norms_before(), {Role::norm1});
   add(second_norm && d.block.norms_first, {Role::norm2});
+  add(d.attention.sinks, {Role::sinks});
   if (d.attention.qkv != QkvLayout::separate) {
     add(true, {Role::qkv});
   } else if (q_norm && !d.norm.qk_last) {
@@ -207,7 +208,8 @@ int tensors_of(const Decoder& d, Role role) {
     case Role::container:
     case Role::list: return 0;
     case Role::token_embedding:
-    case Role::position_embedding: return 1;
+    case Role::position_embedding:
+    case Role::sinks: return 1;
     case Role::qkv:
     case Role::q:
     case Role::k:
@@ -218,19 +220,19 @@ int tensors_of(const Decoder& d, Role role) {
     case Role::up:
     case Role::mlp_proj: return d.mlp.bias ? 2 : 1;
     case Role::head: return d.ends.head_bias ? 2 : 1;
-    case Role::router:
+    case Role::router: return d.moe.bias ? 2 : 1;
     case Role::shared_gate:
     case Role::shared_up:
     case Role::shared_down:
     case Role::shared_router: return 1;
-    case Role::experts: return 2;
+    case Role::experts: return d.moe.bias ? 4 : 2;
     default: return !d.norm.weight ? 0 : d.norm.bias ? 2 : 1;
   }
 }
 
 bool is_plain(const Decoder& d) {
   return d.norm.place == NormPlace::before && d.norm.qk == QkNorm::none && !d.parallel() &&
-         d.block.residual_factor == 1 && d.moe.experts == 0 && !d.adapted();
+         d.block.residual_factor == 1 && !d.attention.sinks && d.moe.experts == 0 && !d.adapted();
 }
 
 Cut cut_of(Role role) {
@@ -315,6 +317,7 @@ Width whole_width_of(const ModelSpec& s, Role role) {
     case Role::shared_up: return {d.moe.shared_ffn, h};
     case Role::shared_down: return {h, d.moe.shared_ffn};
     case Role::shared_router: return {1, h};
+    case Role::sinks: return {s.heads, 0};
     default: return {h, 0};
   }
 }

@@ -55,7 +55,8 @@ int tensors_of(const Decoder& decoder, Role role);
 bool in_block(Role role);
 
 /// Whether a description has norms before attention and MLP alone, one sublayer after the other, no
-/// norms of q and k, no factor of the residual, no experts and no adapter: as GPT-2 and Llama.
+/// norms of q and k, no sinks, no factor of the residual, no experts and no adapter: as GPT-2 and
+/// Llama.
 bool is_plain(const Decoder& decoder);
 
 /// The inputs and outputs of a product, or the channels of a norm (`in` is 0).

@@ -113,11 +113,12 @@ enum class Role : std::uint8_t {
   shared_up,
   shared_down,
   shared_router,  // the factor of that expert
+  sinks,          // of attention, in a module around it
   lora_a,         // the factors of an adapter: its input times A, and the result times B
   lora_b
 };
 template<>
-inline constexpr std::size_t enum_size<Role> = 30;
+inline constexpr std::size_t enum_size<Role> = 31;
 
 /// The part of a step that an event belongs to. The phase `init` is start-up, before the first
 /// step.

@@ -99,6 +99,7 @@ BlockSaved block_saved(const TransformerDims& d) {
   s.attention = s.context = o.take(size_mul(rows, d.q_dim()));
   if (d.sequence_part.cuts()) s.context = o.take(size_mul(rows, d.q_dim()));
   s.logsumexp = o.take_fp32(size_mul(rows, d.heads));
+  if (decoder.attention.sinks) s.sinks = o.take_fp32(d.heads);
   if (decoder.norms_after()) {
     s.attn_out = o.take(rh);
     s.post_norm1 = norm_figures(d, o, rows);
@@ -150,6 +151,7 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
     return dnorm_type(d) == Dtype::fp32 ? o.take_fp32(elems) : o.take(elems);
   };
   if (d.adapted != 0) w.dlow_rank = kept.take(size_mul(d.rows(), decoder.adapter.rank));
+  if (decoder.attention.sinks) w.dsinks = kept.take_fp32(d.heads);
   if (has_own_output_gradient(decoder)) w.dsub = kept.take(rh);
   if (decoder.parallel()) w.dnorm1 = w.dnorm2 = take_dnorm(kept, rh);
   if (decoder.block.kind == BlockKind::parallel_two_norms) {

@@ -30,6 +30,7 @@ struct BlockSaved {
   std::int64_t attention = 0;                 // [R][q], before the projection
   std::int64_t context = 0;                   // as attention computes it, in attention_dims
   std::int64_t logsumexp = 0;                 // [micro_batch][heads][sequence], fp32
+  std::int64_t sinks = 0;                     // [heads], fp32
   std::int64_t attn_out = 0, mlp_out = 0;     // [R][h], before the norms after attention and MLP
   std::int64_t x_mid = 0;                     // [R][h], the residual stream after attention
   std::int64_t gate = 0, up = 0;  // [R][ffn]; joined: parts of [R][2 ffn]; without a gate: the
@@ -57,6 +58,7 @@ struct BlockForwardWorkspace {
 struct BlockBackwardWorkspace {
   std::int64_t dsub = 0;            // [R][h], the gradient of a sublayer's output
   std::int64_t dlow_rank = 0;       // [R][rank], of A x of the adapted product at hand
+  std::int64_t dsinks = 0;          // [heads], fp32
   std::int64_t dside = 0;           // [R][h], what the second norm of a parallel block adds to dx
   std::int64_t dgate = 0, dup = 0;  // as gate and up
   std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup

@@ -91,12 +91,13 @@ class DecoderBuilder {
       b_.alias(name, Role::head, parent, 0, 1);
       b_.current_unit().also_reads.push_back(0);
     } else {
-      b_.module(name, m.role, parent);
+      const int index = b_.module(name, m.role, parent);
+      if (m.role == Role::sinks) containers_[name] = index;
       add_params(name, m.role);
     }
     b_.shape().modules.back().order = order;
     const bool embeds = m.role == Role::token_embedding || m.role == Role::position_embedding;
-    b_.shape().modules.back().input_gradient = !embeds;
+    b_.shape().modules.back().input_gradient = !embeds && m.role != Role::sinks;
   }
 
   // What PEFT puts in the place of a product: a module around the product and its two factors. A
@@ -157,10 +158,14 @@ class DecoderBuilder {
   // An expert's matrices follow those of the expert before it.
   void add_experts(const std::string& name) {
     const MoeSpec& moe = decoder_.moe;
-    const std::int64_t h = spec_.hidden;
-    b_.param(name + ".gate_up_proj", {moe.experts, 2 * moe.ffn, h}, Init::uniform,
-             decoder_.init_std);
-    b_.param(name + ".down_proj", {moe.experts, h, moe.ffn}, Init::uniform, last_std());
+    const auto add = [&](const std::string& tensor, std::int64_t out, std::int64_t in, double std) {
+      b_.param(tensor,
+               moe.in_out ? std::vector{moe.experts, in, out} : std::vector{moe.experts, out, in},
+               Init::uniform, std);
+      if (moe.bias) b_.param(tensor + "_bias", {moe.experts, out}, Init::zeros);
+    };
+    add(name + ".gate_up_proj", 2 * moe.ffn, spec_.hidden, decoder_.init_std);
+    add(name + ".down_proj", spec_.hidden, moe.ffn, last_std());
   }
   // The standard deviation of the weights at the end of a sublayer.
   double last_std() const {
@@ -169,6 +174,7 @@ class DecoderBuilder {
 
   void add_params(const std::string& name, Role role) {
     if (role == Role::experts) return add_experts(name);
+    if (role == Role::sinks) return b_.param(name + ".sinks", {spec_.heads}, Init::zeros);
     const int tensors = tensors_of(decoder_, role);
     const Width w = width_of(spec_, role);
     const bool embedding = role == Role::token_embedding || role == Role::position_embedding;

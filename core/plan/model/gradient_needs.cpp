@@ -44,6 +44,10 @@ class GradientNeeds {
       return;
     }
     const bool embeds = m.role == Role::token_embedding || m.role == Role::position_embedding;
+    if (m.role == Role::sinks) {
+      m.output_gradient = trains(m);
+      return;
+    }
     m.input_gradient = !embeds && input(m.role == Role::lora_a ? m.adapts : m.role);
     if (m.role == Role::lora_a) return;
     const bool hooked = m.role == Role::token_embedding && of_embedding_;

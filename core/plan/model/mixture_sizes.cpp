@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/layout_offsets.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 
@@ -6,6 +7,12 @@ namespace shardmark {
 
 std::int64_t pairs_of(const TransformerDims& d) {
   return size_mul(d.rows(), d.decoder->moe.per_token);
+}
+
+std::int64_t balance_elems(const TransformerDims& d, std::int64_t layers) {
+  std::int64_t sparse = 0;
+  for (std::int64_t l = 0; l < layers; ++l) sparse += has_experts(*d.decoder, l);
+  return size_mul(sparse, 2 * d.decoder->moe.experts);
 }
 
 MixtureSaved mixture_saved(const TransformerDims& d, Offsets& o) {
@@ -45,6 +52,7 @@ MixtureBackwardWorkspace mixture_backward_workspace(const TransformerDims& d, Of
   MixtureBackwardWorkspace w;
   w.dweights = o.take_fp32(pairs);
   w.dlogits = o.take(size_mul(rows, moe.experts));
+  if (moe.balance_loss > 0) w.dbalance = o.take_fp32(moe.experts);
   if (moe.shared_ffn > 0) {
     w.dfactor = o.take_fp32(rows);
     w.dshared = o.take(size_mul(rows, d.hidden));

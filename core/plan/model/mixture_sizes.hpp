@@ -14,6 +14,10 @@ class Offsets;
 /// Pairs of a micro-batch: rows times experts per token.
 std::int64_t pairs_of(const TransformerDims& dims);
 
+/// Elements of the sums of the first `layers` layers for the loss that balances experts: for each
+/// layer that has experts how many pairs each of them has, then the sum of its probabilities.
+std::int64_t balance_elems(const TransformerDims& dims, std::int64_t layers);
+
 /// Offsets in `saved`. R is the number of rows, P of pairs, E of experts, h the hidden size, and f
 /// and s are the widths of an expert and of the shared one.
 struct MixtureSaved {
@@ -44,6 +48,7 @@ struct MixtureBackwardWorkspace {
   std::int64_t dgate_up = 0;  // [P][2 f]
   std::int64_t dweights = 0;  // [P], fp32
   std::int64_t dlogits = 0;   // [R][E]
+  std::int64_t dbalance = 0;  // [E], fp32, of each expert's probabilities, by the balancing loss
   std::int64_t dfactor = 0;   // [R], fp32, of the logit of the shared expert's factor
   std::int64_t dshared = 0;   // [R][h]
   std::int64_t shared_act = 0, dshared_gate = 0, dshared_up = 0;  // [R][s]

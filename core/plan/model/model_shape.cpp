@@ -20,14 +20,26 @@ std::vector<int> ModelShape::trained_params_of(int module) const {
   return ids;
 }
 
+std::vector<int> ModelShape::computed_at(const Visit& v) const {
+  const bool backward = v.kind == VisitKind::pre_backward;
+  if (!backward && v.kind != VisitKind::pre_forward) return {};
+  const Role role = modules[v.module].role;
+  if (role == Role::container || (backward && role == Role::sinks)) return {};
+  std::vector<int> computed{v.module};
+  if (!backward || role != Role::attn_proj) return computed;
+  for (int m = modules[v.module].parent; m > 0; m = modules[m].parent)
+    if (modules[m].role == Role::sinks) computed.push_back(m);
+  return computed;
+}
+
 std::vector<int> ModelShape::computing(VisitKind kind) const {
   std::vector<int> order;
   bool in_backward = false;
   for (const Visit& v : visits) {
     in_backward = in_backward || v.kind == VisitKind::pre_backward;
     const bool again = kind == VisitKind::pre_forward && in_backward;  // a recomputation
-    if (v.kind == kind && !again && modules[v.module].role != Role::container)
-      order.push_back(v.module);
+    if (v.kind == kind && !again)
+      for (const int m : computed_at(v)) order.push_back(m);
   }
   return order;
 }
@@ -83,7 +95,10 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     // Conv1D of transformers is not torch's linear function.
     const bool conv1d = in_out && module.role != Role::head;
     const bool bias_first = is_linear(module.role) && (!weight_first || conv1d);
-    if (bias_first || module.role == Role::experts) std::reverse(params.begin(), params.end());
+    if (bias_first) std::reverse(params.begin(), params.end());
+    // The tensors of experts' last product come before those of the first.
+    if (module.role == Role::experts)
+      std::rotate(params.begin(), params.begin() + std::ssize(params) / 2, params.end());
     for (const int id : params)
       if (model.params[id].trained()) order.push_back(id);
   }

@@ -98,6 +98,9 @@ struct ModelShape {
   std::vector<int> params_of(int module) const;
   /// Those of them whose gradients its backward makes.
   std::vector<int> trained_params_of(int module) const;
+  /// The modules whose computation a visit begins: none for a container, and in backward
+  /// attention's sinks after the product behind attention, since their gradient is made there.
+  std::vector<int> computed_at(const Visit& visit) const;
   /// Modules that compute, in the order in which a pass visits them.
   std::vector<int> computing(VisitKind kind) const;
   /// By module: the modules that run forward again right before its backward.

@@ -19,7 +19,7 @@ class VisitWriter {
     std::vector<int> order(shape.modules.size());
     for (std::size_t m = shape.modules.size(); m-- > 1;) {
       const Module& module = shape.modules[m];
-      if (module.role != Role::container) order[m] = module.order;
+      if (order[m] == 0 && module.role != Role::container) order[m] = module.order;
       int& around = order[static_cast<std::size_t>(module.parent)];
       if (around == 0 || order[m] < around) around = order[m];
     }
@@ -49,19 +49,17 @@ class VisitWriter {
     while (!shape_.modules[parent].called) parent = shape_.modules[parent].parent;
     return static_cast<std::size_t>(parent);
   }
-  // Whether the output of a module has a gradient: of a container, that of a module inside.
+  // Whether the output of a module has a gradient: that of a module inside.
   bool has_backward(int module) const {
     const std::vector<int>& inside = children_[module];
-    if (shape_.modules[module].role != Role::container || inside.empty())
-      return shape_.modules[module].output_gradient;
+    if (inside.empty()) return shape_.modules[module].output_gradient;
     return std::any_of(inside.begin(), inside.end(),
                        [&](int child) { return has_backward(child); });
   }
   // Whether its input has one, without which there is no post-backward hook: integers have none.
   bool has_input_gradient(int module) const {
     const std::vector<int>& inside = children_[module];
-    if (shape_.modules[module].role != Role::container || inside.empty())
-      return shape_.modules[module].input_gradient;
+    if (inside.empty()) return shape_.modules[module].input_gradient;
     return has_input_gradient(inside.front());
   }
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }

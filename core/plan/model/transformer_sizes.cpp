@@ -49,7 +49,8 @@ AttentionRules attention_rules(const TransformerDims& d, std::int64_t layer) {
   return {.window = windowed ? a.window : 0,
           .scale = a.scale,
           .softcap = a.softcap,
-          .alibi = p.kind == PositionKind::alibi ? p.alibi_factor : 0};
+          .alibi = p.kind == PositionKind::alibi ? p.alibi_factor : 0,
+          .sinks = a.sinks};
 }
 
 TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {

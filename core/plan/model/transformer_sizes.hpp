@@ -20,6 +20,7 @@ struct AttentionRules {
   double scale = 0;         // 0: 1 / sqrt(head_dim)
   double softcap = 0;       // 0: none
   double alibi = 0;         // factor of the slopes; 0: none
+  bool sinks = false;
   bool operator==(const AttentionRules&) const = default;
 };
 

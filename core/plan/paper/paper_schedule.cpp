@@ -14,9 +14,14 @@ namespace {
 class PaperSchedule final : public StepSchedule {
  public:
   PaperSchedule(Program& program, const Deck& deck, const Profile& profile)
-      : c_(program, deck, profile), grads_(c_), modules_(p_.model.units.size()) {
+      : c_(program, deck, profile),
+        grads_(c_),
+        modules_(p_.model.units.size()),
+        backward_modules_(p_.model.units.size()) {
     for (int m : p_.model.computing(VisitKind::pre_forward))
       if (p_.model.modules[m].unit >= 0) modules_[p_.model.modules[m].unit].push_back(m);
+    for (int m : p_.model.computing(VisitKind::pre_backward))
+      if (p_.model.modules[m].unit >= 0) backward_modules_[p_.model.modules[m].unit].push_back(m);
   }
 
   StepWriters writers() override { return {p_, w_, c_.compute}; }
@@ -71,9 +76,9 @@ class PaperSchedule final : public StepSchedule {
     std::vector<int> order(c_.units());
     std::iota(order.rbegin(), order.rend(), 0);
     pass(order, [&](int u) {
-      for (auto m = modules_[u].rbegin(); m != modules_[u].rend(); ++m) {
-        c_.compute.recompute_before(*m, places());
-        grads_.backward(*m);
+      for (const int m : backward_modules_[u]) {
+        c_.compute.recompute_before(m, places());
+        grads_.backward(m);
       }
       grads_.reduce(u);
     });
@@ -179,7 +184,7 @@ class PaperSchedule final : public StepSchedule {
   Program& p_ = c_.program;
   PlanWriter& w_ = c_.writer;
   PaperGradients grads_;
-  std::vector<std::vector<int>> modules_;  // by unit, in forward order
+  std::vector<std::vector<int>> modules_, backward_modules_;  // by unit, in the order of each pass
 };
 
 }  // namespace

@@ -89,11 +89,11 @@ class FsdpSchedule final : public StepSchedule {
   void forward(const MicroBatch& micro) override {
     micro_ = micro;
     for (const Visit& v : forward_visits(p_.model)) {
-      const bool computes = p_.model.modules[v.module].role != Role::container;
       if (v.kind == VisitKind::pre_forward && begins_[v.module] >= 0)
         pre_forward(begins_[v.module]);
       if (v.kind == VisitKind::post_forward && ends_[v.module] >= 0) post_forward(ends_[v.module]);
-      if (v.kind == VisitKind::pre_forward && computes) c_.compute.forward(v.module, places());
+      if (v.kind != VisitKind::pre_forward) continue;
+      for (const int m : p_.model.computed_at(v)) c_.compute.forward(m, places());
     }
     params_.release_kept();
   }
@@ -151,15 +151,16 @@ class FsdpSchedule final : public StepSchedule {
   }
 
   void visit_backward(const Visit& v) {
-    const bool computes = p_.model.modules[v.module].role != Role::container;
     const int begins = begins_[v.module], ends = ends_[v.module];
     if (v.kind == VisitKind::pre_backward && ends >= 0 && c_.flow.outputs[v.module])
       pre_backward(ends);
     if (v.kind == VisitKind::post_backward && begins >= 0 && c_.flow.inputs[v.module])
       post_backward(begins);
-    if (v.kind != VisitKind::pre_backward || !computes || !c_.flow.outputs[v.module]) return;
-    c_.compute.recompute_before(v.module, places());
-    grads_.backward(v.module);
+    if (v.kind != VisitKind::pre_backward || !c_.flow.outputs[v.module]) return;
+    for (const int m : p_.model.computed_at(v)) {
+      c_.compute.recompute_before(m, places());
+      grads_.backward(m);
+    }
   }
 
   void pre_backward(int g) {

@@ -42,8 +42,12 @@ class MixtureWork : private WorkLists {
         return;
       case Role::experts: return experts_backward();
       case Role::router:
+        if (moe_.balance_loss > 0)
+          small("balance_gradient", balance_elems(d_, d_.layers), moe_.experts);
         small("choose_experts_backward", rows_ * moe_.experts, moe_.experts);
-        return product_backward(moe_.experts);
+        product_backward(moe_.experts);
+        if (moe_.bias) bias_backward(rows_ * moe_.experts, moe_.experts, 1);
+        return;
       case Role::shared_down:
         product_input(rows_, s, h, d_.dtype, false);
         stream(activation_kernel(d_.decoder->mlp.activation, true), rows_ * s, 1, 6);
@@ -55,20 +59,27 @@ class MixtureWork : private WorkLists {
   }
 
  private:
+  // `turned`: the weight is [in][out].
   void product_forward(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
-                       std::int64_t count = 1) {
-    product({.m = rows, .n = out, .k = in, .transpose_b = true, .c_type = c_type, .count = count});
+                       std::int64_t count = 1, bool turned = false) {
+    product(
+        {.m = rows, .n = out, .k = in, .transpose_b = !turned, .c_type = c_type, .count = count});
   }
   void product_input(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
-                     bool accumulate, std::int64_t count = 1) {
-    product(
-        {.m = rows, .n = in, .k = out, .accumulate = accumulate, .c_type = c_type, .count = count});
-  }
-  void product_weight(std::int64_t rows, std::int64_t in, std::int64_t out,
-                      std::int64_t count = 1) {
-    if (!trained_) return;
-    product({.m = out,
+                     bool accumulate, std::int64_t count = 1, bool turned = false) {
+    product({.m = rows,
              .n = in,
+             .k = out,
+             .transpose_b = turned,
+             .accumulate = accumulate,
+             .c_type = c_type,
+             .count = count});
+  }
+  void product_weight(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t count = 1,
+                      bool turned = false) {
+    if (!trained_) return;
+    product({.m = turned ? in : out,
+             .n = turned ? out : in,
              .k = rows,
              .transpose_a = true,
              .accumulate = accumulate_,
@@ -82,6 +93,16 @@ class MixtureWork : private WorkLists {
     product_weight(rows_, d_.hidden, out);
   }
 
+  void bias_backward(std::int64_t elems, std::int64_t columns, std::int64_t launches) {
+    if (trained_)
+      typed("bias_backward", d_.dtype, elems, columns,
+            static_cast<double>(elems * dtype_bytes(d_.dtype)), launches);
+  }
+  std::string_view gate_kernel(bool backward) const {
+    const Activation own = moe_.gate.plain() ? d_.decoder->mlp.activation : Activation::silu;
+    return activation_kernel(own, backward);
+  }
+
   // Kernels over integers and probabilities.
   void small(std::string_view kernel, std::int64_t elems, std::int64_t width) {
     typed(kernel, Dtype::fp32, elems, width, static_cast<double>(elems) * 4, 1);
@@ -91,6 +112,7 @@ class MixtureWork : private WorkLists {
     small("count_pairs", moe_.experts * pairs_, pairs_);
     small("start_experts", moe_.experts, moe_.experts);
     small("place_pairs", moe_.experts * pairs_, pairs_);
+    if (moe_.balance_loss > 0) small("balance_sums", rows_ * moe_.experts, rows_);
   }
 
   // Calls f(rows, count) for the experts that have as many rows.
@@ -111,11 +133,11 @@ class MixtureWork : private WorkLists {
     const std::int64_t h = d_.hidden, f = moe_.ffn;
     stream("collect_rows", pairs_ * h, h, 2);
     for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_forward(rows, h, 2 * f, d_.dtype, count);
+      product_forward(rows, h, 2 * f, d_.dtype, count, moe_.in_out);
     });
-    stream(activation_kernel(d_.decoder->mlp.activation, false), pairs_ * f, 1, 3);
+    stream(gate_kernel(false), pairs_ * f, 1, 3);
     for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_forward(rows, f, h, d_.dtype, count);
+      product_forward(rows, f, h, d_.dtype, count, moe_.in_out);
     });
     combine(d_.dtype, false);
   }
@@ -124,16 +146,22 @@ class MixtureWork : private WorkLists {
     const std::int64_t h = d_.hidden, f = moe_.ffn;
     stream("collect_rows", pairs_ * h, h, 2);
     for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_input(rows, f, h, d_.dtype, false, count);
+      product_input(rows, f, h, d_.dtype, false, count, moe_.in_out);
     });
-    stream(activation_kernel(d_.decoder->mlp.activation, true), pairs_ * f, 1, 6);
+    stream(gate_kernel(true), pairs_ * f, 1, 6);
     stream("weigh_pairs", pairs_ * f, f, 7);
-    for_each_size(
-        [&](std::int64_t rows, std::int64_t count) { product_weight(rows, f, h, count); });
+    for_each_size([&](std::int64_t rows, std::int64_t count) {
+      product_weight(rows, f, h, count, moe_.in_out);
+    });
+    if (moe_.bias) {
+      stream("weigh_rows", pairs_ * h, h, 2);
+      bias_backward(pairs_ * h, h, moe_.experts);
+      bias_backward(pairs_ * 2 * f, 2 * f, moe_.experts);
+    }
     stream("collect_rows", pairs_ * h, h, 2);
     for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_weight(rows, h, 2 * f, count);
-      product_input(rows, h, 2 * f, d_.dtype, false, count);
+      product_weight(rows, h, 2 * f, count, moe_.in_out);
+      product_input(rows, h, 2 * f, d_.dtype, false, count, moe_.in_out);
     });
     clear_unused();
     combine(Dtype::fp32, moe_.shared_ffn > 0);

@@ -198,6 +198,9 @@ void ModuleWork::attention_backward() {
           static_cast<double>(a.sequence * columns * (4 + dtype_bytes(d_.dtype))),
           2 * a.micro_batch * (a.kv_heads / heads));
   }
+  if (d_.rules.sinks)
+    typed("attention_sinks_backward", Dtype::fp32, rows_ * a.heads, d_.sequence,
+          8 * static_cast<double>(rows_ * a.heads), 1);
   part_ = ProductPart::linear;
   rotate("rotary_backward");
 }
@@ -215,6 +218,9 @@ void ModuleWork::loss_of_logits() {
   work_.streams.push_back({.kernel = "mean_loss",
                            .elems = static_cast<double>(rows_),
                            .bytes = 4 * static_cast<double>(rows_)});
+  if (decoder_.moe.balance_loss == 0) return;
+  const std::int64_t sums = balance_elems(d_, d_.layers);
+  typed("add_balance_loss", Dtype::fp32, sums, sums, 4 * static_cast<double>(sums), 1);
 }
 
 void ModuleWork::head_backward() {
@@ -272,6 +278,7 @@ void ModuleWork::mixture(bool backward) {
 void ModuleWork::forward() {
   if (in_mixture(role_)) return mixture(false);
   switch (role_) {
+    case Role::sinks: return typed("convert", d_.dtype, d_.heads, 1, 8 * double(d_.heads), 1);
     case Role::token_embedding: return stream("token_embedding_forward", rows_ * h_, h_, 2);
     case Role::position_embedding: return stream("position_embedding_forward", rows_ * h_, h_, 3);
     case Role::q_norm: return norm_forward(rows_ * q_, head_columns(q_));
@@ -362,6 +369,10 @@ void ModuleWork::backward() {
     case Role::post_norm1:
     case Role::post_norm2: scale_gradient(); return norm_backward(rows_ * h_, h_, d_.dtype, false);
     case Role::embedding_norm: return norm_backward(rows_ * h_, h_, d_.dtype, false);
+    case Role::sinks:
+      if (trained_)
+        typed("bias_backward", Dtype::fp32, d_.heads, d_.heads, 8 * double(d_.heads), 1);
+      return;
     case Role::q_norm: return norm_backward(rows_ * q_, head_columns(q_), d_.dtype, false);
     case Role::k_norm: return norm_backward(rows_ * kv, head_columns(kv), d_.dtype, false);
     case Role::head: return head_backward();

@@ -33,8 +33,10 @@ double model_flops_per_token(const ModelShape& model) {
     const double used = role == Role::experts
                             ? static_cast<double>(moe.per_token) / static_cast<double>(moe.experts)
                             : 1;
+    const std::size_t dimensions = role == Role::experts ? 3 : 2;  // of weights
     for (const int p : model.params_of(static_cast<int>(m)))
-      if (const Param& param = model.params[static_cast<std::size_t>(p)]; param.shape.size() >= 2)
+      if (const Param& param = model.params[static_cast<std::size_t>(p)];
+          param.shape.size() >= dimensions)
         weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
   }
   const ModelSpec& s = model.spec;

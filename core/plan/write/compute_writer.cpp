@@ -6,7 +6,7 @@
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
-#include <core/plan/model/transformer_sizes.hpp>
+#include <core/plan/model/mixture_sizes.hpp>
 #include <core/plan/write/compute_writer.hpp>
 
 namespace shardmark {
@@ -61,6 +61,8 @@ void ComputeWriter::declare(const Profile& profile) {
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
   dx_ = w_.slot("dx", Category::activation, d.dtype, stream);
   loss_ = w_.slot("loss", Category::workspace, Dtype::fp64, 1);
+  if (decoder_->moe.balance_loss > 0)
+    balance_ = w_.slot("balance", Category::activation, Dtype::fp32, balance_elems(d, d.layers));
   if (divided_) {
     partial_ = w_.slot("partial", Category::activation, d.dtype, stream);
     const std::int64_t scratch =
@@ -106,7 +108,7 @@ void ComputeWriter::begin_micro(int micro_batch) {
   in_backward_ = false;
   if (!trains_) return;
   w_.acquire(tokens_);
-  acquire({partial_, sums_});
+  acquire({partial_, sums_, balance_});
   if (!sequences_.divides()) {
     w_.compute(Kernel::load_batch, {w_.write(tokens_)});
     return;
@@ -152,7 +154,7 @@ void ComputeWriter::end_backward() {
 
 void ComputeWriter::end_micro() {
   end_backward();
-  release({partial_, sums_});
+  release({partial_, sums_, balance_});
   if (sequences_.divides()) sequences_.end_micro();
   if (trains_) w_.release(tokens_);
 }
@@ -178,8 +180,21 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
     case ModuleBuffer::workspace:
       return kernel == Kernel::forward ? u.workspace_forward : u.workspace_backward;
     case ModuleBuffer::partial: return partial_;
+    case ModuleBuffer::balance: return balance_;
   }
   return no_slot;
+}
+
+// From the second micro-batch on the loss is added to. A router writes the sums of its own layer.
+Operand ComputeWriter::operand_of(const BufferUse& use, int unit, Kernel kernel) const {
+  const int slot = slot_of(use.buffer, unit, kernel);
+  if (use.buffer == ModuleBuffer::balance && use.writes) {
+    const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro);
+    const std::int64_t first = balance_elems(d, unit - 1);
+    return w_.part(slot, first, balance_elems(d, unit) - first, false, true);
+  }
+  const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
+  return w_.whole(slot, use.reads || adds, use.writes);
 }
 
 AttentionPlace ComputeWriter::attention_place(int module, Kernel kernel) const {
@@ -194,10 +209,7 @@ void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operan
   const Module& m = p_.model.modules[module];
   const auto uses =
       trains_ ? buffers_of(*decoder_, m, kernel, divided_) : std::span<const BufferUse>();
-  for (const BufferUse& use : uses) {
-    const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
-    operands.push_back(w_.whole(slot_of(use.buffer, unit, kernel), use.reads || adds, use.writes));
-  }
+  for (const BufferUse& use : uses) operands.push_back(operand_of(use, unit, kernel));
   Event& e = w_.compute(kernel, operands, params);
   e.unit = unit;
   e.module = module;

@@ -67,6 +67,7 @@ class ComputeWriter {
   void write_backward(int module, const ParamPlaces& where, const std::vector<int>& trained,
                       std::span<const Operand> grads);
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
+  Operand operand_of(const BufferUse& use, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
   void end_forward(int module);
   AttentionPlace attention_place(int module, Kernel kernel) const;
@@ -83,6 +84,7 @@ class ComputeWriter {
   const bool divided_;
   SequenceExchange sequences_;
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
+  int balance_ = no_slot;                    // as mixture_sizes.hpp says
   int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums
   int last_backward_ = -1;                   // module of a pass
   int open_ = -1;                            // the module whose backward is to be ended

@@ -38,6 +38,7 @@ TEST(BadModel, a_description_must_fit_together) {
   };
   EXPECT_EQ(read({}).decoder->modules.size(), 12) << "the names of a Llama";
   EXPECT_EQ(read({"model.attention.head_dim=10"}).decoder->attention.head_dim, 10);
+  EXPECT_EQ(read({"model.attention.sinks=true"}).decoder->modules.size(), 13);
   EXPECT_EQ(read({"model.like=gpt2"}).decoder->norm.kind, NormKind::layer);
   const struct {
     std::vector<std::string> sets, says;
@@ -54,12 +55,35 @@ TEST(BadModel, a_description_must_fit_together) {
       {{"model.moe.experts=4", "model.moe.per_token=5"}, {"per_token = 5", "experts = 4"}},
       {{"model.moe.experts=4", "model.in_out=true"}, {"moe.experts", "in_out false"}},
       {{"model.moe.experts=4", "model.routing=random"}, {"routing", "balanced"}},
+      {{"model.moe.experts=4", "model.moe.gate.limit=-1"}, {"moe.gate.limit = -1"}},
       {{"model.attention.windowed=[1]"}, {"windowed", "true and false"}},
       {{R"(model.modules=[["e", "token_embedding"]])"}, {"modules", "norm1", "0 times"}},
       {{R"(model.modules=[["e", "embedding"]])"}, {"modules", "token_embedding, norm1"}},
   };
   for (const auto& c : cases)
     expect_says(message_of<DeckError>([&] { read(c.sets); }), {c.says.begin(), c.says.end()});
+}
+
+// Its parameter is that of the module around attention, so it is gathered before those inside.
+TEST(BadModel, the_module_of_sinks_is_around_attention) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  std::vector<std::string> sets{"model.family=decoder", "model.ffn=64",
+                                "model.attention.sinks=true"};
+  const Decoder d = *load_deck(path, sets).model.decoder;
+  const auto load = [&](Role moved, const std::string& name) {
+    nlohmann::json modules = nlohmann::json::array();
+    for (const DecoderModule& m : d.modules)
+      modules.push_back({m.role == moved ? name : m.name, to_string(m.role)});
+    std::vector<std::string> all = sets;
+    all.push_back("model.modules=" + modules.dump());
+    return load_deck(path, all).model.decoder->modules.size();
+  };
+  EXPECT_EQ(load(Role::q, "layers.*.self_attn.query"), 13);
+  for (const auto& [role, name] :
+       {std::pair{Role::sinks, "layers.*.sinks"}, std::pair{Role::attn_proj, "layers.*.o"},
+        std::pair{Role::norm1, "layers.*.self_attn.norm"}})
+    expect_says(message_of<DeckError>([&] { load(role, name); }), {"around that of attn_proj"});
 }
 
 TEST(BadModel, a_part_of_the_budget_takes_the_place_of_layers) {

@@ -171,13 +171,49 @@ TEST_F(ModelConfigFile, takes_the_decoder_of_models_that_read_images) {
   EXPECT_EQ(text["layers"], 3);
 }
 
+TEST_F(ModelConfigFile,
+       gpt_oss_has_windows_in_every_other_layer_and_yarn_unless_it_says_otherwise) {
+  const Json usual = read(R"({"model_type": "gpt_oss"})");
+  expect_has(usual, {{"layers", 36}, {"heads", 64}, {"kv_heads", 8}, {"tied_head", false}});
+  expect_has(usual["attention"], {{"head_dim", 64},
+                                  {"sinks", true},
+                                  {"window", 128},
+                                  {"windowed", {true, false}},
+                                  {"qkv_bias", true},
+                                  {"bias", true}});
+  expect_has(usual["positions"], {{"base", 150000.0}});
+  expect_has(usual["positions"]["scaling"],
+             {{"kind", "yarn"}, {"factor", 32}, {"original_positions", 4096}, {"truncate", false}});
+  expect_has(usual["moe"]["gate"], {{"limit", 7.0}, {"gain", 1.702}, {"offset", 1}});
+  const Json other = read(R"({"model_type": "gpt_oss", "sliding_window": null, "head_dim": null,
+    "attention_bias": false, "swiglu_limit": 3.5, "rope_parameters": {"rope_type": "default",
+    "rope_theta": 1000.0}})");
+  EXPECT_FALSE(other["attention"].contains("window"));
+  EXPECT_FALSE(other["attention"].contains("head_dim"));
+  EXPECT_FALSE(other["positions"].contains("scaling"));
+  expect_has(other["attention"], {{"qkv_bias", false}, {"bias", false}});
+  expect_has(other["moe"]["gate"], {{"limit", 3.5}});
+}
+
+TEST_F(ModelConfigFile, the_loss_has_a_part_that_balances_experts_if_router_logits_are_put_out) {
+  const auto factor = [&](const std::string& type, const std::string& keys) {
+    const Json moe = read(R"({"model_type": ")" + type + '"' + keys + '}').at("moe");
+    return moe.contains("balance_loss") ? moe["balance_loss"].get<double>() : 0;
+  };
+  for (const char* type : {"mixtral", "qwen2_moe", "qwen3_moe", "olmoe"})
+    EXPECT_EQ(factor(type, ""), 0) << type;
+  EXPECT_EQ(factor("mixtral", R"(, "output_router_logits": true)"), 0.001);
+  EXPECT_EQ(factor("olmoe", R"(, "output_router_logits": true)"), 0.01);
+  EXPECT_EQ(factor("qwen3_moe", R"(, "output_router_logits": true, "router_aux_loss_coef": 0.25)"),
+            0.25);
+}
+
 TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
   const struct {
     const char *config, *says;
   } cases[] = {
       {R"({"model_type": "deepseek_v3", "n_routed_experts": 8})", "experts"},
       {R"({"model_type": "mixtral", "router_jitter_noise": 0.1})", "router_jitter_noise"},
-      {R"({"model_type": "mixtral", "output_router_logits": true})", "output_router_logits"},
       {R"({"model_type": "qwen3_moe", "mlp_only_layers": 1})", "mlp_only_layers"},
       {R"({"model_type": "olmoe", "clip_qkv": 8.0})", "clip_qkv = 8.0"},
       {R"({"model_type": "llama", "num_local_experts": 8})", "num_local_experts = 8"},

@@ -6,6 +6,7 @@
 // Source: DeepSpeed 0.19's runtime/zero/stage3.py and partition_parameters.py, and recordings of
 // 0.19.8.
 #include <algorithm>
+#include <utility>
 
 #include <fmt/core.h>
 
@@ -130,7 +131,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
       if (!forwards || p_.model.reentrant) finish_backward();
       if (v.kind == VisitKind::post_backward && leaf_of(v.module) == v.module) reduce_leaf();
       visit(v);
-      if (v.kind == VisitKind::pre_backward && computes(v.module)) pending_ = v.module;
+      if (v.kind == VisitKind::pre_backward) pending_ = p_.model.computed_at(v);
     }
     finish_backward();
     reduce_leaf();
@@ -139,20 +140,19 @@ class Stage3Schedule final : public DeepSpeedSteps {
     state().coordinator.end_pass(params_);
   }
 
-  bool computes(int module) const { return p_.model.modules[module].role != Role::container; }
   void visit(const Visit& v) {
     state().coordinator.visit(v, params_);
-    if (v.kind == VisitKind::pre_forward && computes(v.module))
-      c_.compute.forward(v.module, places());
+    if (v.kind != VisitKind::pre_forward) return;
+    for (const int m : p_.model.computed_at(v)) c_.compute.forward(m, places());
   }
 
   void finish_backward() {
-    if (pending_ < 0) return;
-    grads_.backward(pending_, places(), false);
-    const bool waits = leaf_of(pending_) >= 0;
-    for (int id : grads_.ready_after(pending_)) waits ? of_leaf_.push_back(id) : bucket_.add(id);
-    c_.compute.end_backward();
-    pending_ = -1;
+    for (const int m : std::exchange(pending_, {})) {
+      grads_.backward(m, places(), false);
+      const bool waits = leaf_of(m) >= 0;
+      for (int id : grads_.ready_after(m)) waits ? of_leaf_.push_back(id) : bucket_.add(id);
+      c_.compute.end_backward();
+    }
   }
   int leaf_of(int module) { return state().coordinator.leaf_of(module); }
   // The gradients of a leaf wait for the end of its backward.
@@ -259,7 +259,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
   OptimizerSwapper swapper_;
   ShardedParams params_;
   ShardedBucket bucket_;
-  int pending_ = -1;          // the module whose backward waits for a recomputation
+  std::vector<int> pending_;  // modules whose backward waits for a recomputation
   std::vector<int> of_leaf_;  // parameters of a leaf whose gradients are ready
   int host_flag_ = no_slot;
   int boundaries_ = 0;  // numbers the boundaries

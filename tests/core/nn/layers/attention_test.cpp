@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Attention for all types against plain double loops, with and without groups of heads that share
-// keys. The bounds count the roundings: u is half a unit in the last place (relative 2^-24 in fp32,
-// 2^-8 in bf16, 2^-11 in fp16); each probability and each gradient of a score is rounded once as an
-// operand, and each result once. The errors of fp32 arithmetic are below `noise`.
+// keys, and with sinks. The bounds count the roundings: u is half a unit in the last place
+// (relative 2^-24 in fp32, 2^-8 in bf16, 2^-11 in fp16); each probability and each gradient of a
+// score is rounded once as an operand, and each result once. The errors of fp32 arithmetic are
+// below `noise`.
 #include <gtest/gtest.h>
 
 #include <core/nn/layers/attention.hpp>
@@ -50,11 +51,13 @@ void expect_within(const Buffer<T>& have, const Bounded& want, const char* what)
 
 template<class T>
 struct Attention {
-  Attention(std::int64_t head_dim, std::int64_t sequence, std::int64_t kv_heads, Bf16Products bf16)
-      : d(head_dim), matmul(std::int64_t{16} << 20, bf16) {
+  Attention(std::int64_t head_dim, std::int64_t sequence, std::int64_t kv_heads, Bf16Products bf16,
+            bool sinks = false)
+      : d(head_dim), has_sinks(sinks), matmul(std::int64_t{16} << 20, bf16) {
     dims.heads = 4, dims.kv_heads = kv_heads, dims.hidden = 4 * d;
     dims.sequence = sequence, dims.micro_batch = 2, dims.dtype = storage_of<T>;
     n_q = dims.rows() * dims.hidden, n_kv = dims.rows() * dims.kv_dim();
+    for (std::int64_t h = 0; h < dims.heads; ++h) sink[h] = 0.5f * static_cast<float>(h) - 0.3f;
   }
 
   void check() {
@@ -69,6 +72,8 @@ struct Attention {
     expect_within(dq, oq, "dq");
     expect_within(dk, ok, "dk");
     expect_within(dv, ov, "dv");
+    for (std::int64_t h = 0; has_sinks && h < dims.heads; ++h)
+      EXPECT_NEAR(dsink[h], want_dsink[static_cast<std::size_t>(h)], 1e-4) << h;
   }
 
   void run(const Buffer<T>& q, const Buffer<T>& k, const Buffer<T>& v, const Buffer<T>& out,
@@ -82,15 +87,17 @@ struct Attention {
         gemm(std::int64_t{16} << 20);
     const std::span<std::byte> gemm_scratch{gemm.data(), static_cast<std::size_t>(gemm.size())};
     const QueryKeyValue<ConstStored> qkv{in(q), in(k), in(v), dims.hidden, dims.kv_dim()};
-    attention_forward(ctx, dims, qkv, in(out), logsumexp.data(), scratch.data(), f, gemm_scratch);
+    const SinkGradients sinks{has_sinks ? sink.data() : nullptr, dsink.data()};
+    attention_forward(ctx, dims, qkv, in(out), logsumexp.data(), scratch.data(), f, gemm_scratch,
+                      sinks.sinks);
     attention_backward(ctx, dims, qkv, in(out), logsumexp.data(), in(dout),
                        {in(dq), in(dk), in(dv), dims.hidden, dims.kv_dim()}, scratch.data(), b,
-                       gemm_scratch);
+                       gemm_scratch, sinks);
   }
 
   // Backward receives the `out` that forward stored, as in training.
   void reference(const Buffer<T>& q, const Buffer<T>& k, const Buffer<T>& v, const Buffer<T>& out,
-                 const Buffer<T>& dout, Bounded& o, Bounded& dq, Bounded& dk, Bounded& dv) const {
+                 const Buffer<T>& dout, Bounded& o, Bounded& dq, Bounded& dk, Bounded& dv) {
     const double u = std::is_same_v<T, float> ? 0 : unit<T>(), scale = 1 / std::sqrt(double(d));
     for (std::int64_t r = 0; r < dims.rows(); ++r)
       for (std::int64_t head = 0; head < dims.heads; ++head) {
@@ -105,12 +112,14 @@ struct Attention {
           return sum;
         };
         Doubles p;
-        double total = 0;
+        const double of_sink = has_sinks ? std::exp(double(sink[head])) : 0;
+        double total = of_sink;
         for (std::int64_t j = first; j <= r; ++j) {
           p.push_back(std::exp(scale * dot(q, at, k, key(j))));
           total += p.back();
         }
         const double delta = dot(out, at, dout, at);
+        want_dsink[static_cast<std::size_t>(head)] -= of_sink / total * delta;
         for (std::int64_t j = first; j <= r; ++j) {
           const double prob = p[j - first] / total;
           const double ds = prob * (dot(dout, at, v, key(j)) - delta) * scale;
@@ -127,7 +136,10 @@ struct Attention {
   }
 
   std::int64_t d;
+  bool has_sinks;
   TransformerDims dims;
+  Buffer<float> sink{4}, dsink{4};
+  Doubles want_dsink = Doubles(4);
   MatMul matmul;
   Context ctx{Space(), matmul};
   std::int64_t n_q = 0, n_kv = 0;
@@ -146,6 +158,7 @@ void check_all(Bf16Products bf16) {
                                       << " kv_heads " << c.kv_heads);
     Attention<T>(c.head_dim, c.sequence, c.kv_heads, bf16).check();
   }
+  if (!on_a_gpu) Attention<T>(10, 150, 2, bf16, true).check();
 }
 
 TEST(attention, equals_plain_loops_in_fp32) {
@@ -156,6 +169,18 @@ TEST(attention, is_within_its_roundings_in_bf16) {
 }
 TEST(attention, is_within_its_roundings_in_fp16) {
   check_all<Fp16>(Bf16Products::widened);
+}
+
+TEST(attention, refuses_sinks_by_name_on_a_gpu) {
+  if (!on_a_gpu) GTEST_SKIP() << "no GPU";
+  Attention<float> a(10, 7, 2, Bf16Products::widened, true);
+  a.dims.rules.sinks = true;
+  try {
+    a.check();
+    ADD_FAILURE() << "they were not refused";
+  } catch (const PlanError& e) {
+    EXPECT_NE(std::string(e.what()).find("sinks"), std::string::npos) << e.what();
+  }
 }
 
 }  // namespace

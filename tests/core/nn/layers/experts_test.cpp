@@ -8,7 +8,7 @@
 
 #include <gtest/gtest.h>
 
-#include <core/nn/layers/experts.hpp>
+#include <core/nn/layers/balance_loss.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
 namespace shardmark::test::experts_test {
@@ -112,7 +112,8 @@ TEST_F(Experts, gradients_of_logits_agree_with_difference_quotients) {
   Buffer<float> dlogits(rows * experts);
   for (const bool normalised : {false, true}) {
     choose(spec(normalised));
-    choose_experts_backward(ctx, spec(normalised), routes(), dweights.data(), dlogits.data());
+    choose_experts_backward(ctx, spec(normalised), routes(), dweights.data(), nullptr,
+                            dlogits.data());
     for (std::int64_t r = 0; r < rows; ++r)
       for (std::int64_t e = 0; e < experts; ++e) {
         const auto value = [&](double step) {
@@ -127,6 +128,50 @@ TEST_F(Experts, gradients_of_logits_agree_with_difference_quotients) {
         const double h = 1e-5;
         EXPECT_NEAR(dlogits[r * experts + e], (value(h) - value(-h)) / (2 * h), 2e-6);
       }
+  }
+}
+
+// The loss of transformers' load_balancing_loss_func, over two layers with the same logits.
+TEST_F(Experts, are_balanced_by_a_loss_whose_gradient_agrees_with_difference_quotients) {
+  choose(spec(true));
+  const std::int64_t layers = 2;
+  const double n = layers * rows, factor = 0.7 * experts / (n * n);
+  Buffer<float> sums(layers * 2 * experts), dprobabilities(experts), dlogits(rows * experts);
+  for (std::int64_t l = 0; l < layers; ++l)
+    balance_sums(ctx, routes(), sums.data() + l * 2 * experts);
+  // Of the logits of the second layer.
+  const auto loss_of = [&](std::int64_t moved, std::int64_t by, double step) {
+    std::vector<double> probability(experts);
+    double loss = 0;
+    for (std::int64_t r = 0; r < rows; ++r) {
+      std::vector<double> first = logits_of(r), second = first;
+      if (r == moved) second[static_cast<std::size_t>(by)] += step;
+      for (const std::vector<double>& of_row : {first, second}) {
+        double sum = 0;
+        for (const double v : of_row) sum += std::exp(v);
+        for (std::size_t e = 0; e < of_row.size(); ++e) probability[e] += std::exp(of_row[e]) / sum;
+      }
+    }
+    for (std::int64_t e = 0; e < experts; ++e)
+      loss +=
+          double(layers * (starts[e + 1] - starts[e])) * probability[static_cast<std::size_t>(e)];
+    return factor * loss;
+  };
+  Buffer<double> loss(1);
+  loss[0] = 3;
+  const BalanceLoss balance{sums.data(), layers, experts, factor};
+  add_balance_loss(ctx, balance, loss.data());
+  EXPECT_NEAR(loss[0], 3 + loss_of(0, 0, 0), 1e-6);
+  balance_gradient(ctx, balance, 2, dprobabilities.data());
+  Buffer<float> none(pairs);
+  for (std::int64_t p = 0; p < pairs; ++p) none[p] = 0;
+  for (const bool normalised : {false, true}) {
+    choose_experts_backward(ctx, spec(normalised), routes(), none.data(), dprobabilities.data(),
+                            dlogits.data());
+    for (std::int64_t r = 0; r < rows; ++r)
+      for (std::int64_t e = 0; e < experts; ++e)
+        EXPECT_NEAR(dlogits[r * experts + e], (loss_of(r, e, 1e-5) - loss_of(r, e, -1e-5)) / 1e-5,
+                    1e-6);
   }
 }
 
@@ -156,7 +201,8 @@ TEST_F(Experts, gradients_of_weights_come_from_the_activation) {
              dgate_up = filled(pairs * 2 * f, 5);
   const auto act_before = filled(pairs * f, 4), d_before = filled(pairs * 2 * f, 5);
   Buffer<float> dweights(pairs);
-  weigh_pairs(ctx, routes(), f, gate_up.data(), act.data(), dgate_up.data(), dweights.data());
+  weigh_pairs(ctx, routes(), {pairs, f, 2 * f}, {}, gate_up.data(), act.data(), dgate_up.data(),
+              dweights.data());
   for (std::int64_t place = 0; place < pairs; ++place) {
     const std::int32_t pair = sources[place];
     double dweight = 0;
@@ -168,6 +214,62 @@ TEST_F(Experts, gradients_of_weights_come_from_the_activation) {
       EXPECT_EQ(dgate_up[gate], weights[pair] * d_before[gate]);
     }
     EXPECT_NEAR(dweights[pair], dweight, 5e-5);
+  }
+}
+
+// As gpt-oss has it, with gate and up in turns.
+TEST_F(Experts, gates_with_limits_have_the_gradients_of_difference_quotients) {
+  const std::int64_t f = 6;
+  const GateRule rule{1.2, 1.7, 1};
+  const GatedRows size{pairs, f, 2 * f, 2};
+  choose(spec(true));
+  const auto gate_up = filled(pairs * 2 * f, 3), act = filled(pairs * f, 4);
+  const auto dact = filled(pairs * f, 4);
+  Buffer<float> y(pairs * f), dgate_up(pairs * 2 * f), dweights(pairs);
+  gated_forward(ctx, Activation::gelu, size, gate_up.data(), gate_up.data() + 1, y.data(), rule);
+  gated_backward(ctx, Activation::gelu, size, gate_up.data(), gate_up.data() + 1, act.data(),
+                 act.data(), dgate_up.data(), dgate_up.data() + 1, rule);
+  weigh_pairs(ctx, routes(), size, rule, gate_up.data(), act.data(), dgate_up.data(),
+              dweights.data());
+  const auto value = [&](double gate, double up) {
+    const double g = std::min(gate, rule.limit);
+    return g / (1 + std::exp(-rule.gain * g)) * (std::clamp(up, -rule.limit, rule.limit) + 1);
+  };
+  int cut = 0;
+  for (std::int64_t place = 0; place < pairs; ++place) {
+    const double weight = weights[sources[place]], h = 1e-5;
+    double dweight = 0;
+    for (std::int64_t j = 0; j < f; ++j) {
+      const std::int64_t at = 2 * (place * f + j);
+      const double gate = gate_up[at], up = gate_up[at + 1], d = dact[at / 2];
+      dweight += value(gate, up) * d;
+      EXPECT_NEAR(y[at / 2], value(gate, up), 1e-5);
+      EXPECT_NEAR(act[at / 2], weight * value(gate, up), 1e-5);
+      EXPECT_NEAR(dgate_up[at], weight * d * (value(gate + h, up) - value(gate - h, up)) / (2 * h),
+                  2e-5);
+      EXPECT_NEAR(dgate_up[at + 1],
+                  weight * d * (value(gate, up + h) - value(gate, up - h)) / (2 * h), 2e-5);
+      cut += up > rule.limit || gate > rule.limit;
+    }
+    EXPECT_NEAR(dweights[sources[place]], dweight, 5e-5);
+  }
+  EXPECT_GT(cut, 50);
+}
+
+TEST_F(Experts, biases_of_outputs_count_in_the_gradients_of_weights) {
+  const std::int64_t h = 70;
+  choose(spec(true));
+  const auto bias = filled(experts * h, 3), d = filled(pairs * h, 4), before = filled(pairs * h, 4);
+  const auto dweights = filled(pairs, 5), had = filled(pairs, 5);
+  weigh_rows(ctx, routes(), h, bias.data(), d.data(), dweights.data());
+  for (std::int64_t place = 0; place < pairs; ++place) {
+    const std::int32_t pair = sources[place];
+    double dweight = had[pair];
+    for (std::int64_t j = 0; j < h; ++j) {
+      dweight += double(bias[chosen[pair] * h + j]) * before[place * h + j];
+      EXPECT_EQ(d[place * h + j], weights[pair] * before[place * h + j]);
+    }
+    EXPECT_NEAR(dweights[pair], dweight, 1e-4);
   }
 }
 

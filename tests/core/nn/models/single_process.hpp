@@ -17,7 +17,7 @@
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <core/nn/products/matmul.hpp>
-#include <core/plan/model/model_shape.hpp>
+#include <core/plan/model/mixture_sizes.hpp>
 #include <core/random.hpp>
 
 namespace shardmark::test {
@@ -88,6 +88,7 @@ class SingleProcessOf {
         matmul(cap_bytes, bf16),
         tokens(micro_batch * (spec.sequence + 1)),
         dx(dims.rows() * dims.hidden),
+        balance(balance_elems(dims, dims.layers)),
         workspace(largest_workspace()) {
     for (const Unit& unit : shape.units) {
       param.emplace_back(unit.elems);
@@ -182,12 +183,13 @@ class SingleProcessOf {
   std::vector<Buffer<float>> master, grad32, momentum, variance;
   Buffer<std::int32_t> tokens;
   Buffer<T> dx;
+  Buffer<float> balance;
   Buffer<double> loss{1}, sum{1}, clip{2};
   Buffer<std::byte> workspace;
 
  private:
-  std::array<void*, 2> tensors(int module, const std::vector<Buffer<T>>& states) const {
-    std::array<void*, 2> list{};
+  std::array<void*, 4> tensors(int module, const std::vector<Buffer<T>>& states) const {
+    std::array<void*, 4> list{};
     std::size_t i = 0;
     for (int p : shape.params_of(module)) list[i++] = values(static_cast<std::size_t>(p), states);
     return list;
@@ -202,6 +204,9 @@ class SingleProcessOf {
     b.dx = dx.data();
     b.saved = saved[u].data();
     b.loss = loss.data();
+    b.balance = balance.data();
+    if (k == Kernel::forward && shape.modules[module].role == Role::router)
+      b.balance += balance_elems(dims, b.layer);
     b.workspace = space(shape.units[u].kind, k);
     return b;
   }
