@@ -27,8 +27,7 @@ std::vector<std::vector<int>> default_calls(const ModelShape& model) {
   int last = 0;
   for (std::size_t m = 1; m < model.modules.size(); ++m) {
     const Module& module = model.modules[m];
-    const bool block =
-        list ? is_numbered(module.name) : module.role == Role::container && module.parent == 0;
+    const bool block = list ? is_numbered(module.name) : module.block;
     if (!block || (last > 0 && lies_in(model, static_cast<int>(m), last))) continue;
     last = static_cast<int>(m);
     calls.push_back({last});

@@ -86,12 +86,14 @@ void make_exact(Advice& advice) {
 }
 
 // Nobody should change a key for nothing, or go without room for it.
-void prefer_the_plainest(std::vector<Candidate>& candidates) {
+void prefer_the_plainest(Advice& advice) {
+  std::vector<Candidate>& candidates = advice.candidates;
   const double limit = candidates.front().step_s * (1 + no_difference);
   const auto end = std::find_if(candidates.begin(), candidates.end(),
                                 [&](const Candidate& c) { return c.step_s > limit || !c.exact; });
-  const auto cost = [](const Candidate& c) {
-    return std::tuple(c.tight, c.changes.size(), c.bytes[Tier::device]);
+  const auto cost = [&](const Candidate& c) {
+    const auto changed = knob_changes(c.changes, advice.given_beside(c), c.values).size();
+    return std::tuple(c.tight, changed, c.changes.size(), c.bytes[Tier::device]);
   };
   const auto plainest =
       std::min_element(candidates.begin(), end,
@@ -257,7 +259,8 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   sort_into(advice, evaluate_all(question, refinements(advice, space), false));
   make_exact(advice);
   if (advice.candidates.empty()) refuse_all(advice);
-  prefer_the_plainest(advice.candidates);
+  judge_given(advice);
+  prefer_the_plainest(advice);
   advice.best_of_stage = best_by_stage(advice.candidates);
   advice.with_room = fastest_with_room(advice.candidates);
   std::vector<std::string> sets = question.sets;
@@ -265,7 +268,6 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   advice.best = predict_point(read_deck(question.deck, sets, DeckUse::plan).deck, *question.machine,
                               question.ranks, question.ranks_per_node);
   advice.crossings = crossings_of(question, advice.best_of_stage);
-  judge_given(advice);
   advice.needed = needed_changes(advice);
   return advice;
 }

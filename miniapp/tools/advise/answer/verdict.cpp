@@ -43,11 +43,10 @@ std::string what_changes(const Advice& a) {
   if (changes.empty()) return " That is the deck as it is.";
   std::vector<std::string> parts;
   for (const KnobChange& c : changes)
-    parts.push_back(fmt::format(
-        "{} {} -> {}{}", c.name, c.from, c.to,
-        has_already(a, c) ? fmt::format(" (as it is now, but {} at stage {} unless it is given)",
-                                        c.from, best.stage)
-                          : ""));
+    parts.push_back(has_already(a, c)
+                        ? fmt::format("{} {}, as it is now (at stage {} only if it is given)",
+                                      c.name, c.to, best.stage)
+                        : fmt::format("{} {} -> {}", c.name, c.from, c.to));
   return fmt::format(" Changes to the deck: {}.", join(parts, "; "));
 }
 

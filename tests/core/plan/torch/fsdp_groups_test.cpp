@@ -7,6 +7,7 @@
 
 #include <core/plan/torch/fsdp_groups.hpp>
 #include <core/plan/torch/gradient_flow.hpp>
+#include <tests/support/hf_models.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::fsdp_groups_test {
@@ -54,6 +55,22 @@ TEST(FsdpGroups, AreTheBlocksAndTheRootUnlessCallsAreGiven) {
     for (const FsdpParam& p : g.params) taken.insert(p.id);
   EXPECT_EQ(taken.size(), model.params.size());
   EXPECT_EQ(std::set<int>(taken.begin(), taken.end()).size(), taken.size());
+}
+
+// transformers' names: a block lies two or three containers deep, and the head may be tied to the
+// embedding, which both are the root's.
+TEST(FsdpGroups, AreTheBlocksOfEveryModelOfTransformers) {
+  const ScratchFolder folder;
+  for (const nlohmann::json& c : hf_cases()) {
+    SCOPED_TRACE(c.at("config").at("model_type").get<std::string>());
+    const ModelShape model = build_model_shape(hf_deck(c, 3, folder).model);
+    const auto groups = groups_of(model, {});
+    const auto blocks = static_cast<std::size_t>(model.spec.layers);
+    ASSERT_EQ(groups.size(), blocks + 1);
+    for (std::size_t g = 0; g < blocks; ++g)
+      EXPECT_TRUE(groups[g].name.ends_with("." + std::to_string(g))) << groups[g].name;
+    EXPECT_EQ(groups.back().name, "root");
+  }
 }
 
 TEST(FsdpGroups, TakeWhatNoEarlierCallHasTaken) {
