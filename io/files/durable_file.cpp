@@ -106,14 +106,6 @@ void create_file(const std::string& path, std::int64_t bytes, std::span<const Fi
   }
 }
 
-bool forget_cached(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  (void)::close(fd);  // opened for reading only
-  return error == 0;
-}
-
 void flush_folder(const std::string& path, std::string_view remedy) {
   const int fd = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
   if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);

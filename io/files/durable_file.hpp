@@ -73,10 +73,6 @@ void create_file(const std::string& path, std::int64_t bytes, std::span<const Fi
 /// Writes a piece to an open file. Throws IoError, which names `what`.
 void write_piece(int fd, const FilePiece& piece, const std::string& what, std::string_view remedy);
 
-/// Asks the system to drop what it has cached of a file that is on the disk: the next reader reads
-/// the disk. False where it does not take the request.
-bool forget_cached(const std::string& path);
-
 /// Makes the names in a folder durable after files were created or renamed. Some network file
 /// systems cannot do this and report EINVAL, which is ignored. Throws IoError.
 void flush_folder(const std::string& path, std::string_view remedy);

@@ -5,7 +5,7 @@
 #include <core/memory/budget.hpp>
 #include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
-#include <io/files/durable_file.hpp>
+#include <io/files/file_system.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
@@ -66,7 +66,10 @@ double Checkpoints::write_now(const Executor& executor, const std::string& folde
   const std::int64_t start_ns = monotonic_ns();
   const PartPlace place = place_in(*group_, spec_, folder);
   WrittenPart note;
-  peers_.agree([&] { note = write_part(place, state_sources(program_, executor, owned_)); });
+  peers_.agree([&] {
+    note = write_part(place, state_sources(program_, executor, owned_));
+    own_write_s_ += seconds_since(start_ns);
+  });
   record_parts(peers_.gather(note));
   peers_.agree([&] {
     if (folder_) folder_->publish(name_, write_manifest(next_));
@@ -144,10 +147,13 @@ double Checkpoints::read_of_next_rank(const std::string& folder) {
       next_.parts[static_cast<std::size_t>((peers_.rank() + 1) % peers_.size())];
   bool dropped = true;
   for (const CheckpointFile& f : next_.files) dropped &= forget_cached(folder + "/" + f.name);
+  peers_.barrier();  // all nodes have dropped all files
+  dropped &= !is_cached(folder + "/" + next_.files[static_cast<std::size_t>(part.file)].name);
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
   peers_.agree([&] {
     for (State s : next_.stored()) verify_part(folder, next_, part, s);
+    own_read_s_ += seconds_since(start_ns);
   });
   for (const int cold : peers_.gather(dropped ? 1 : 0)) figures_.cached |= cold == 0;
   return peers_.max(seconds_since(start_ns));
@@ -156,6 +162,7 @@ double Checkpoints::read_of_next_rank(const std::string& folder) {
 void Checkpoints::measure(const Executor& executor, const StepRunner& runner,
                           const std::function<void(const std::string&)>& say) {
   finish();
+  own_write_s_ = 0;
   const auto said = [&](const char* what, const std::vector<double>& seconds) {
     const std::int64_t bytes = next_.state_bytes();
     say(fmt::format("{} {}/{}  {} in {:.2f} s, {:.2f} GiB/s", what, seconds.size(), spec_.benchmark,
@@ -176,6 +183,9 @@ void Checkpoints::measure(const Executor& executor, const StepRunner& runner,
   }
   if (spec_.benchmark == 0) return;
   figures_.timed_bytes = next_.state_bytes();
+  figures_.rank_write_s = peers_.gather(own_write_s_);
+  figures_.rank_read_s = peers_.gather(own_read_s_);
+  figures_.file_system = file_system_of(spec_.dir);
   figures_.node_memory_bytes =
       static_cast<std::int64_t>(peers_.max(static_cast<double>(node_memory_bytes())));
 }

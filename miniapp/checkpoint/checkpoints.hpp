@@ -89,6 +89,7 @@ class Checkpoints {
   Manifest next_;     // the same; an asynchronous write owns it until it is finished
   std::string notice_;
   CheckpointFigures figures_;
+  double own_write_s_ = 0, own_read_s_ = 0;  // of this rank's parts, without waiting for others
   std::optional<BackgroundWrite>
       beside_;  // the last member, since its thread uses all of the above
 };

@@ -101,7 +101,15 @@ void write_picture(const std::string& path, const std::string& picture) {
 ExitStatus advise_command(const AdviseArguments& a) {
   const Machine machine = read_machine_file(a.machine);
   const AdviseCase question = case_of(a, machine);
-  if (a.max_model) return answer_max_model(a, question);
+  if (a.max_model) {
+    if (a.networks || !a.write.empty())
+      throw DeckError(
+          fmt::format("--max-model beside {}: it has neither a table of networks nor decks to "
+                      "write: ask for one "
+                      "at a time",
+                      a.networks ? "--networks" : "--write"));
+    return answer_max_model(a, question);
+  }
   const Advice advice = advise(question, a.batch);
   WrittenAdvice left;
   if (!a.write.empty()) left = write_decks(advice, a.write);

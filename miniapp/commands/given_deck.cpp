@@ -30,7 +30,7 @@ std::string deck_of_model(const DeckArguments& a) {
   DeckJson deck{{"name", name_of_model(a.model)},
                 {"model", {{"config", fs::absolute(a.model).string()}}},
                 {"data", {{"source", "uniform"}}},
-                {"run", {{"steps", 1}}}};
+                {"run", {{"steps", 20}, {"warmup", 3}}}};
   if (!a.deepspeed.empty()) deck["deepspeed"] = fs::absolute(a.deepspeed).string();
   return deck.dump(-1, ' ', true, DeckJson::error_handler_t::replace);
 }
@@ -58,6 +58,15 @@ void require_one_model(const DeckArguments& a, std::string_view command) {
         command));
 }
 
+// An option and `--set` of one key would leave the reader to guess which counts.
+void require_no_set_of(const DeckArguments& a, std::string_view option, std::int64_t value,
+                       const std::string& key) {
+  for (const std::string& set : a.sets)
+    if (set.starts_with(key + "="))
+      throw DeckError(fmt::format("{} {}: --set {} gives the same key: give one of the two", option,
+                                  value, set));
+}
+
 }  // namespace
 
 GivenDeck given_deck(const DeckArguments& a, std::string_view command) {
@@ -65,9 +74,12 @@ GivenDeck given_deck(const DeckArguments& a, std::string_view command) {
   GivenDeck given{a.deck.empty() ? deck_of_model(a) : a.deck, {}};
   if (!a.deck.empty() && !a.deepspeed.empty())
     given.sets.push_back("deepspeed=" + fs::absolute(a.deepspeed).string());
-  if (a.sequence > 0)
+  if (a.sequence > 0) {
+    require_no_set_of(a, "--sequence", a.sequence, key_path<&ModelSpec::sequence>());
     given.sets.push_back(fmt::format("{}={}", key_path<&ModelSpec::sequence>(), a.sequence));
+  }
   if (a.batch > 0) {
+    require_no_set_of(a, "--batch", a.batch, key_path<&ZeroSpec::train_batch_size>());
     given.sets.push_back(fmt::format("{}={}", key_path<&ZeroSpec::train_batch_size>(), a.batch));
     given.sets.push_back(key_path<&ZeroSpec::accumulation_steps>() + "=null");
   }

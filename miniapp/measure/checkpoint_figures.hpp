@@ -16,9 +16,11 @@ struct CheckpointFigures {
   std::int64_t written = 0, written_bytes = 0;
   double write_s = 0;    // of all that were written, until they were published
   double blocked_s = 0;  // of these, training waited
-  // Of the storage benchmark: each write and each read. `cached`: the page cache may have served
-  // reads.
+  // Of the storage benchmark: each write and each read, and what each rank took for its own part of
+  // all of them. `cached`: the page cache may have served reads.
   std::vector<double> timed_write_s, timed_read_s;
+  std::vector<double> rank_write_s, rank_read_s;
+  std::string file_system;       // below the folder, as rank 0 sees it; empty: not known
   std::int64_t timed_bytes = 0;  // of states, in one checkpoint
   bool cached = false;
   std::int64_t node_memory_bytes = 0;  // the most of all nodes; 0: not known

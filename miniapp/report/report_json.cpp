@@ -157,8 +157,11 @@ OrderedJson checkpoints(const CheckpointFigures& c) {
     o["benchmark"] = {{"state_bytes", c.timed_bytes},
                       {"write_s", c.timed_write_s},
                       {"read_s", c.timed_read_s},
+                      {"rank_write_s", c.rank_write_s},
+                      {"rank_read_s", c.rank_read_s},
                       {"write_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_write_s)},
                       {"read_gib_per_s", mean_gib_per_s(c.timed_bytes, c.timed_read_s)},
+                      {"file_system", c.file_system},
                       {"page_cache_dropped", !c.cached},
                       {"node_memory_bytes", c.node_memory_bytes}};
   if (!c.resumed_from.empty()) {

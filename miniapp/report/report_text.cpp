@@ -167,7 +167,8 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
   timed("writes", c.timed_write_s);
   timed("reads", c.timed_read_s);
   if (!c.timed_read_s.empty())
-    fmt::format_to(out, "           page cache {}; each rank read what the next one wrote\n",
+    fmt::format_to(out, "           {}page cache {}; each rank read what the next one wrote\n",
+                   c.file_system.empty() ? "" : c.file_system + "; ",
                    c.cached ? "not dropped" : "dropped");
 }
 

@@ -75,8 +75,9 @@ std::string repetitions(const CheckpointFigures& c) {
   for (const Transfer& d : transfers) table.rows.push_back(repetitions_row(d, c.timed_bytes));
   return to_html(repetitions_chart(transfers, c.timed_bytes)) + to_html(table) +
          fmt::format(
-             "<p>The page cache was {} before each read; each rank read what the next one "
+             "<p>{}The page cache was {} before each read; each rank read what the next one "
              "wrote.</p>\n",
+             c.file_system.empty() ? "" : "File system: " + escape(c.file_system) + ". ",
              c.cached ? "not dropped" : "dropped");
 }
 

@@ -115,6 +115,7 @@ Subject read_report(const Json& report) {
   FigureReader f(report, s);
   const std::string name = text_at(report, {"fom", "name"});
   if (!name.empty()) f.add(name, {"fom", "value"});
+  f.add("checkpoint_read_gib_per_s", {"checkpoints", "benchmark", "read_gib_per_s"});
   f.add(figure_name::step_p50, {"step_seconds", "p50"});
   f.add("step p99, s", {"step_seconds", "p99"});
   for (const char* phase : {"forward", "backward", "optimizer", "copies"})

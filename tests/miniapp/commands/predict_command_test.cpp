@@ -129,6 +129,15 @@ TEST(Predict, NamesWhatIsMissing) {
       predict({"llama-7b", "--model", "config.json", "--machine", "dgx-h100", "--ranks", "8"});
   EXPECT_EQ(both.status, 2);
   EXPECT_TRUE(says(both, "give one of the two")) << both.err;
+  using Args = std::vector<std::string>;
+  for (const Args& twice : {Args{"--sequence", "4096", "--set", "model.sequence=2048"},
+                            Args{"--batch", "64", "--set", "deepspeed.train_batch_size=128"}}) {
+    Args args{"llama-7b", "--machine", "dgx-h100", "--ranks", "8"};
+    args.insert(args.end(), twice.begin(), twice.end());
+    const Outcome o = predict(args);
+    EXPECT_EQ(o.status, 2);
+    EXPECT_TRUE(says(o, twice[0]) && says(o, twice[3])) << o.err;
+  }
 }
 
 // The change that is offered has the time that it is offered with.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The checkpoints that a run wrote, and the storage benchmark.
 #include <numeric>
+#include <set>
 
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
@@ -8,6 +9,9 @@
 
 namespace shardmark {
 namespace {
+
+// Ranks tell each other that they are done, and rank 0 publishes the checkpoint.
+constexpr double agreed_part = 0.1, agreed_each_s = 0.5;
 
 std::vector<double> times_of(const ReportReader& report, const std::string& at,
                              Findings& findings) {
@@ -17,6 +21,25 @@ std::vector<double> times_of(const ReportReader& report, const std::string& at,
     findings.is_positive({"a time of " + at, seconds.back()});
   }
   return seconds;
+}
+
+// Each time is that of the slowest rank, which need not be the same one every time.
+void check_rank_times(const RunFacts& facts, const char* way, const std::vector<double>& seconds,
+                      Findings& findings) {
+  const std::string at = fmt::format("/checkpoints/benchmark/rank_{}_s", way);
+  const std::vector<double> ranks = times_of(facts.report, at, findings);
+  findings.compare<std::int64_t>(fmt::format("ranks of rank_{}_s", way),
+                                 static_cast<std::int64_t>(ranks.size()),
+                                 facts.report.integer("/world"));
+  const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  const double of_ranks = std::accumulate(ranks.begin(), ranks.end(), 0.0);
+  for (const double own : ranks)
+    findings.at_most({fmt::format("the time of a rank in all {}s", way), own},
+                     {"that of the slowest rank of each", sum});
+  findings.at_most(
+      {fmt::format("the time of all {}s", way), sum},
+      {"that of all ranks together, with what they agree on",
+       (1 + agreed_part) * of_ranks + agreed_each_s * static_cast<double>(seconds.size())});
 }
 
 void check_benchmark(const RunFacts& facts, Findings& findings) {
@@ -29,6 +52,9 @@ void check_benchmark(const RunFacts& facts, Findings& findings) {
     findings.compare<std::int64_t>(fmt::format("timed {}s", way),
                                    static_cast<std::int64_t>(seconds.size()),
                                    facts.planned.loaded.deck.checkpoint.benchmark);
+    check_rank_times(facts, way, seconds, findings);
+    if (seconds.size() > std::set<double>(seconds.begin(), seconds.end()).size())
+      findings.refuse(fmt::format("two {}s took the same time to the nanosecond", way));
     const double rate = report.number(fmt::format("{}{}_gib_per_s", at, way));
     findings.compare_number(fmt::format("GiB/s of {}s", way), rate, mean_gib_per_s(bytes, seconds));
     findings.at_most(

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Times of collectives and copies. The plan gives their calls and bytes, so a bandwidth gives the
 // time that all calls of a kind took.
+#include <algorithm>
+
 #include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/checks/limits.hpp>
@@ -113,6 +115,12 @@ void check_direction(const RunFacts& facts, Direction d, const std::string& at,
 
 void check_copies(const RunFacts& facts, Findings& findings) {
   const LinkVolume all = copies_of_runs(facts.planned.program, facts.runs);
+  const bool any = std::any_of(all.begin(), all.end(),
+                               [](const LinkTraffic& traffic) { return traffic.copies > 0; });
+  if (facts.on_host() && !any)
+    findings.at_most(
+        {"copies of rank 0 per step, in s,", facts.report.number("/seconds_per_step/copies")},
+        {"nothing: the plan has no copy", 0});
   for (const Direction d : all_values<Direction>) {
     const std::string at = (is_disk(d) ? "/disk/" : "/host_link/") + std::string(to_string(d));
     if (all[d].copies > 0 || facts.report.has(at)) check_direction(facts, d, at, findings);

@@ -22,15 +22,21 @@ void check_identity(const RunFacts& facts, std::int64_t now_s, Findings& finding
   const RunTimes times = run_times(facts.report);
   if (times.ended_s > now_s + clock_slack_s)
     findings.refuse(fmt::format("run: it ended at {}, which is in the future", times.ended));
+  const Named span{fmt::format("the time from {} to {}", times.started, times.ended),
+                   static_cast<double>(times.ended_s - times.started_s)};
+  const auto lies_within = [&](const char* what, double seconds) {
+    findings.at_most({what, (1 - set_part) * seconds - printed_s}, span);
+  };
   double steps_s = 0;
   for (const LossRow& row : facts.rows) steps_s += row.seconds;
-  findings.at_most({"the time of all steps, in s,", (1 - set_part) * steps_s - printed_s},
-                   {fmt::format("the time from {} to {}", times.started, times.ended),
-                    static_cast<double>(times.ended_s - times.started_s)});
-  const double timed_s = facts.report.number("/step_seconds/timed_total");
-  findings.at_most({"timed_total, in s,", (1 - set_part) * timed_s - printed_s},
-                   {fmt::format("the time from {} to {}", times.started, times.ended),
-                    static_cast<double>(times.ended_s - times.started_s)});
+  lies_within("the time of all steps, in s,", steps_s);
+  lies_within("timed_total, in s,", facts.report.number("/step_seconds/timed_total"));
+  if (facts.report.has("/checkpoints/benchmark")) {
+    double transfers_s = 0;
+    for (const char* way : {"/checkpoints/benchmark/write_s", "/checkpoints/benchmark/read_s"})
+      for (const nlohmann::json& s : facts.report.at(way)) transfers_s += s.get<double>();
+    lies_within("the time of all steps, writes and reads, in s,", steps_s + transfers_s);
+  }
 }
 
 }  // namespace shardmark

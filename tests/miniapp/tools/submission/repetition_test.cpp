@@ -17,7 +17,7 @@ class Repetitions : public ::testing::Test {
  protected:
   static void SetUpTestSuite() {
     place_ = new Workplace;
-    const std::string deck = place_->deck(1);
+    const std::string deck = place_->deck(1, {{"run", {{"steps", 8}}}});
     for (const char* folder : {"first", "second"}) {
       const Outcome ran = run({.args = {"run", deck, "--out", place_->path(folder)}});
       ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
@@ -87,6 +87,13 @@ TEST_F(Repetitions, ThatAreOneRunAreRefused) {
   });
   write_archive(place_->path("twice.zip"), files);
   expect_refused(place_->path("twice.zip"), "this is the same run as runs/1");
+  // Nor does another seed, if only every second time is another one.
+  change_run(files, "runs/2", [](Json& r, std::string& losses) {
+    r["proof"]["seed"] = "0123456789abcdef";
+    losses = with_times(losses, [](int step, double s) { return step % 2 == 0 ? s : s * 1.001; });
+  });
+  write_archive(place_->path("twice.zip"), files);
+  expect_refused(place_->path("twice.zip"), "this is the same run as runs/1");
 }
 
 TEST_F(Repetitions, OfTwoArchivesAreCountedOnce) {
@@ -118,6 +125,8 @@ TEST_F(Repetitions, OfAnotherProgramOrMachineAreRefused) {
                  "the processor differs from that of runs/1");
   expect_refused([](Json& r, const Json&) { r["ranks"][0]["matmul_threads"] = 64; },
                  "the number of threads differs from that of runs/1");
+  expect_refused([](Json& r, const Json&) { r["deck"]["comm"]["backend"] = "mpi"; },
+                 "comm.backend differs from that of runs/1");
 }
 
 // Nothing but steps is in the timed span of one rank, so that it is no shorter than they are.

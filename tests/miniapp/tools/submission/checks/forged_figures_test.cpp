@@ -191,5 +191,47 @@ TEST_F(Forged, WhatNoMachineCanDoIsRefused) {
   expect_refused("/collectives/all_gather/bus_gb_per_s", 1e9, "what memory carries");
 }
 
+// Each edit keeps rates and the figure of merit right, so that only times contradict it.
+TEST(ForgedStorage, TimesThatTheRunDidNotTakeAreRefused) {
+  const Workplace place;
+  const std::string deck = place.deck(
+      3, {{"run", {{"compute", "none"}}}, {"checkpoint", {{"dir", "ckpt"}, {"benchmark", 4}}}});
+  const Outcome ran = run({.args = {"run", deck, "--out", place.out()}, .ranks = 2});
+  ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
+  ASSERT_EQ(run({.args = {"submit", place.out(), "--out", place.path("a.zip")}}).status, 0);
+  const auto verify = [&](const std::function<void(Json & benchmark)>& change) {
+    ArchiveFiles files = read_archive(place.path("a.zip"));
+    change_run(files, "runs/1", [&](Json& r, std::string&) {
+      Json& b = r["checkpoints"]["benchmark"];
+      change(b);
+      for (const std::string way : {"write", "read"}) {
+        double seconds = 0;
+        for (const Json& s : b.at(way + "_s")) seconds += s.get<double>();
+        b[way + "_gib_per_s"] = b["state_bytes"].get<double>() / 1073741824 *
+                                static_cast<double>(b.at(way + "_s").size()) / seconds;
+      }
+    });
+    write_archive(place.path("forged.zip"), files);
+    const Outcome o = run({.args = {"verify", place.path("forged.zip")}});
+    return o.out + (o.status == 1 ? "" : "not refused");
+  };
+  for (const std::string way : {"write", "read"}) {
+    const std::string times = way + "_s", of_ranks = "rank_" + way + "_s";
+    EXPECT_NE(verify([&](Json& b) { b[times][0] = 400.0; }).find("all ranks together"),
+              std::string::npos);
+    EXPECT_NE(verify([&](Json& b) {
+                for (const std::string& key : {times, of_ranks})
+                  for (Json& s : b[key]) s = s.get<double>() * 1e6;
+              }).find("the time of all steps, writes and reads"),
+              std::string::npos);
+    EXPECT_NE(verify([&](Json& b) {
+                for (std::size_t i = 0; i < 3; ++i) b[times][i] = 1e-6 * (1.0 + 0.1 * i);
+              }).find("that of the slowest rank of each"),
+              std::string::npos);
+    EXPECT_NE(verify([&](Json& b) { b[times][1] = b[times][0]; }).find("to the nanosecond"),
+              std::string::npos);
+  }
+}
+
 }  // namespace
 }  // namespace shardmark::test::forged_figures_test
