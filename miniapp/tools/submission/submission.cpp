@@ -57,7 +57,8 @@ Json filled_form(const std::vector<std::string>& entries, const Json& report) {
     const std::string name = entry.substr(0, sign);
     if (sign == std::string::npos ||
         std::find(form_entries.begin(), form_entries.end(), name) == form_entries.end()) {
-      const std::string meant = did_you_mean(name, form_entries);
+      const std::string meant =
+          sign == std::string::npos ? "its text is missing" : did_you_mean(name, form_entries);
       throw DeckError(fmt::format("--form {}: give NAME=TEXT with one of {}{}", entry,
                                   join(form_entries, ", "), meant.empty() ? "" : "; " + meant));
     }
