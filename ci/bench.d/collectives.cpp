@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Compares the collectives of ShardMark's back-ends with those of MPI as a user would call them:
 // fp32 sums in place (all_to_all into another array), one call for the whole array. All take turns
-// in one run, so that they meet the same conditions. A time is that from the last rank's start to the last rank's end, a figure
-// the median of the turns.
+// in one run, so that they meet the same conditions. A time is that from the last rank's start to
+// the last rank's end, a figure the median of the turns.
 //
 //     mpiexec -n 2 bench_collectives [LARGEST_MIB [TURNS [LINK_GBPS]]]
 //

@@ -8,6 +8,7 @@
 #include <ci/points.d/crosswise.hpp>
 #include <ci/points.d/null_models.hpp>
 
+#include <core/percentile.hpp>
 #include <core/plan/price/step_interval.hpp>
 
 namespace shardmark::points {
@@ -57,27 +58,20 @@ std::vector<LeftOut> without(const std::string& part, const Key& key,
   return list;
 }
 
-// What of a miss the spread of hosts does not explain.
+// The part of a miss that the differences between hosts do not explain.
 double unexplained(const LeftOut& x) {
   return std::sqrt(std::max(0.0, std::pow(miss(x), 2) - std::pow(host_error_90 * x.host_share, 2)));
 }
 
-// The value that 9 of 10 do not exceed.
-double quantile_90(std::vector<double> values) {
-  if (values.empty()) return 0;
-  std::sort(values.begin(), values.end());
-  return values[(values.size() * 9 + 9) / 10 - 1];
-}
-
-// What 9 of 10 points of 9 of 10 other parts do not exceed: a part that is left out is like another
-// part, and not like another row, of which some parts have many.
+// The miss that 9 of 10 points stay below in 9 of 10 other parts. Parts count alike, however many
+// rows they have, because the part that is left out is one more part.
 double reach_of(const std::vector<LeftOut>& points, const std::string& but) {
   std::map<std::string, std::vector<double>> misses;
   for (const LeftOut& x : points)
     if (x.part != but) misses[x.part].push_back(unexplained(x));
   std::vector<double> of_parts;
-  for (const auto& [part, values] : misses) of_parts.push_back(quantile_90(values));
-  return quantile_90(of_parts);
+  for (const auto& [part, values] : misses) of_parts.push_back(percentile(values, 0.9));
+  return percentile(of_parts, 0.9);
 }
 
 Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& cases,

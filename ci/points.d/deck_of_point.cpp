@@ -80,13 +80,6 @@ double node_rate(const Point& p) {
   return gbps * 1e9 / 8;
 }
 
-PriceOptions options_of(const Point& p) {
-  PriceOptions options;
-  options.ranks_per_node = std::min(p.gpus, p.gpus_per_node);
-  options.keep_events = false;
-  return options;
-}
-
 }  // namespace
 
 std::string reason_to_skip(const Point& p) {
@@ -200,22 +193,19 @@ std::vector<PricedDeck> programs_of(const Point& p, const Machine& machine,
   return decks;
 }
 
-double predicted_seconds(const Point& p, const std::vector<PricedDeck>& decks,
-                         const Machine& machine) {
-  const PriceOptions options = options_of(p);
-  double sum = 0;
-  for (const PricedDeck& d : decks)
-    sum += price(d.program, machine, options).step_s * d.scale * d.weight;
-  return sum * straggler_factor(machine, p.gpus, options.ranks_per_node);
-}
-
-double host_share(const Point& p, const std::vector<PricedDeck>& decks, const Machine& machine) {
-  double share = 0;
+PredictedStep predicted_step(const Point& p, const std::vector<PricedDeck>& decks,
+                             const Machine& machine) {
+  PriceOptions options;
+  options.ranks_per_node = std::min(p.gpus, p.gpus_per_node);
+  options.keep_events = false;
+  PredictedStep predicted;
   for (const PricedDeck& d : decks) {
-    const PricedStep step = price(d.program, machine, options_of(p));
-    if (step.step_s > 0) share += step.critical[Resource::host] / step.step_s * d.weight;
+    const PricedStep step = price(d.program, machine, options);
+    predicted.seconds += step.step_s * d.scale * d.weight;
+    predicted.host_share += step.host_share() * d.weight;
   }
-  return share;
+  predicted.seconds *= straggler_factor(machine, p.gpus, options.ranks_per_node);
+  return predicted;
 }
 
 }  // namespace shardmark::points

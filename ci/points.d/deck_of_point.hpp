@@ -24,7 +24,8 @@ std::optional<double> recomputed_part(const Point& point);
 /// `micro` sequences and with or without recomputation.
 std::string deck_text_of(const Point& point, bool recompute, std::int64_t micro);
 
-/// Returns the name of a machine file for the point's GPU, on any network; empty if there is none.
+/// Returns the name of a machine file that has the point's GPU, whatever its network, or an empty
+/// text if there is none.
 std::string hardware_of(const Point& point);
 
 /// Returns the name of the machine file in inputs/machines, or an empty text if this GPU has none.
@@ -47,11 +48,13 @@ struct PricedDeck {
 std::vector<PricedDeck> programs_of(const Point& point, const Machine& machine,
                                     const std::string& folder, const std::string& name);
 
-/// Seconds of a step: the weighted mean over the programs.
-double predicted_seconds(const Point& point, const std::vector<PricedDeck>& decks,
-                         const Machine& machine);
+/// A step of a point: its time, and the part of it in which the host of eager software limits it.
+struct PredictedStep {
+  double seconds = 0, host_share = 0;
+};
 
-/// The part of a step in which the host of eager software limits it.
-double host_share(const Point& point, const std::vector<PricedDeck>& decks, const Machine& machine);
+/// Returns the weighted mean of both over the programs.
+PredictedStep predicted_step(const Point& point, const std::vector<PricedDeck>& decks,
+                             const Machine& machine);
 
 }  // namespace shardmark::points

@@ -126,7 +126,7 @@ double largest_product(const Point& p) {
 double seconds_with(const Case& c, const Figures& figures) {
   Machine machine = c.machine;
   set_figures(figures, *c.point, machine);
-  return predicted_seconds(*c.point, c.decks, machine);
+  return predicted_step(*c.point, c.decks, machine).seconds;
 }
 
 std::map<std::string, Figures> fit(std::vector<Case>& cases) {

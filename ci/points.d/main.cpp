@@ -105,14 +105,14 @@ std::vector<Row> price_all(const Arguments& a, const std::vector<Point>& points,
       c.point = &p;
       c.machine = machine_of(p, machines.of(p));
       c.decks = programs_of(p, c.machine, folder, fmt::format("{}-{}", i, p.source));
-      row.predicted_s = predicted_seconds(p, c.decks, c.machine);
+      const PredictedStep step = predicted_step(p, c.decks, c.machine);
+      row.predicted_s = step.seconds;
       double beyond = 1;
       const Dtype type = c.decks.front().program.precision.computes_in();
       for (const BeyondFit& b :
            beyond_fit(c.machine.provenance.fitted_on, p.model.hidden, p.gpus, type))
         beyond = std::max(beyond, b.times);
-      const StepInterval spread =
-          step_interval(c.machine, beyond, host_share(p, c.decks, c.machine));
+      const StepInterval spread = step_interval(c.machine, beyond, step.host_share);
       row.low_s = row.predicted_s * std::max(0.0, 1 - spread.below);
       row.high_s = row.predicted_s * (1 + spread.above);
       if (!p.poor()) cases.push_back(std::move(c));

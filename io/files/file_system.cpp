@@ -46,8 +46,7 @@ std::string file_system_of(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) != 0) return "";
   const std::string device = fmt::format("{}:{}", major(status.st_dev), minor(status.st_dev));
-  // A line of proc_pid_mountinfo(5): ID parent MAJOR:MINOR root point options [tags] - KIND source
-  // …
+  // A line of proc_pid_mountinfo(5), ID PARENT MAJOR:MINOR …, has the kind behind " - ".
   std::ifstream mounts("/proc/self/mountinfo");
   for (std::string line; std::getline(mounts, line);) {
     std::istringstream words(line);

@@ -105,8 +105,7 @@ ExitStatus advise_command(const AdviseArguments& a) {
     if (a.networks || !a.write.empty())
       throw DeckError(
           fmt::format("--max-model beside {}: it has neither a table of networks nor decks to "
-                      "write: ask for one "
-                      "at a time",
+                      "write: ask for one at a time",
                       a.networks ? "--networks" : "--write"));
     return answer_max_model(a, question);
   }

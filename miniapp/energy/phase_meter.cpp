@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-#include <array>
+#include <vector>
 
 #include <fmt/core.h>
 
+#include <core/percentile.hpp>
 #include <core/text.hpp>
 #include <miniapp/energy/phase_meter.hpp>
 
@@ -19,16 +19,15 @@ void PhaseMeter::step() {
 
 // The median of some readings: while one of them lasts, the process may lose its core to another.
 double PhaseMeter::cost_s() {
-  std::array<std::int64_t, trial_readings> took_ns;
+  std::vector<double> took_ns;
   std::int64_t start_ns = clock_();
-  for (std::int64_t& ns : took_ns) {
+  for (int i = 0; i < trial_readings; ++i) {
     meters_.change_phase(std::nullopt, false);
     const std::int64_t now_ns = clock_();
-    ns = now_ns - start_ns;
+    took_ns.push_back(static_cast<double>(now_ns - start_ns));
     start_ns = now_ns;
   }
-  std::nth_element(took_ns.begin(), took_ns.begin() + trial_readings / 2, took_ns.end());
-  return static_cast<double>(took_ns[trial_readings / 2]) * 1e-9;
+  return percentile(took_ns, 0.5) * 1e-9;
 }
 
 void PhaseMeter::begin() {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <core/percentile.hpp>
 #include <miniapp/measure/stragglers.hpp>
-#include <miniapp/measure/timings.hpp>
 
 namespace shardmark {
 namespace {

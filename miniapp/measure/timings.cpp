@@ -5,6 +5,7 @@
 #include <map>
 #include <vector>
 
+#include <core/percentile.hpp>
 #include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/timings.hpp>
 
@@ -149,18 +150,6 @@ void add_waiting(const GroupCalls& own, const std::vector<double>& last_issue_s,
 }
 
 }  // namespace
-
-std::size_t percentile_rank(double p, std::size_t count) {
-  const auto rank = static_cast<std::size_t>(std::ceil(p * static_cast<double>(count)));
-  return std::clamp<std::size_t>(rank, 1, count);
-}
-
-double percentile(std::vector<double> values, double p) {
-  if (values.empty()) return 0;
-  const std::size_t i = percentile_rank(p, values.size()) - 1;
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
-  return values[i];
-}
 
 // A NaN from a product of infinity and zero has a sign on some processors and is then written as
 // "-nan", which tells a reader nothing.

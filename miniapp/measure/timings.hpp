@@ -13,14 +13,6 @@
 
 namespace shardmark {
 
-/// Which of `count` sorted values is the percentile `p` (0 to 1), counted from 1. `count` is at
-/// least 1. Pure.
-std::size_t percentile_rank(double p, std::size_t count);
-
-/// The nearest-rank percentile: the smallest value that at least the part `p` (0 to 1) of all
-/// values does not exceed; 0 for no values. Pure.
-double percentile(std::vector<double> values, double p);
-
 /// Collective. Rows of losses.csv: losses averaged over ranks in rank order, times of the slowest
 /// rank.
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result);

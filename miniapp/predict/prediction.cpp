@@ -121,9 +121,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
   p.step_s = slowest(priced, stragglers);
   p.priced = std::move(priced.front());
   const double beyond = say_what_is_beyond(deck, program, machine, p);
-  const double host_share =
-      p.priced.step_s > 0 ? p.priced.critical[Resource::host] / p.priced.step_s : 0;
-  const auto interval = step_interval(machine, beyond, host_share);
+  const auto interval = step_interval(machine, beyond, p.priced.host_share());
   const auto include = [&](double step_s) {
     p.step_s_low = std::min(p.step_s_low, step_s * std::max(0.0, 1 - interval.below));
     p.step_s_high = std::max(p.step_s_high, step_s * (1 + interval.above));

@@ -4,6 +4,7 @@
 
 #include <fmt/core.h>
 
+#include <core/percentile.hpp>
 #include <core/plan/interpret/planned_runs.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <io/files/hash.hpp>

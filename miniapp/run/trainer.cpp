@@ -8,9 +8,9 @@
 #include <core/clock.hpp>
 #include <core/error.hpp>
 #include <core/memory/process_memory.hpp>
+#include <core/percentile.hpp>
 #include <core/text.hpp>
 #include <miniapp/execute/scoped_timer.hpp>
-#include <miniapp/measure/timings.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>

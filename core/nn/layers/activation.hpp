@@ -24,6 +24,9 @@ void activation_backward(const Context& ctx, Activation f, std::int64_t elems, C
 /// apart; those of other tensors are `columns` elements apart.
 struct GatedRows {
   std::int64_t rows, columns, stride, step = 1;
+
+  /// Where up begins in a tensor that has both: behind gate, or between its elements.
+  std::int64_t up() const { return step > 1 ? 1 : columns; }
 };
 
 /// y = f(gate) * up, or as `rule` says, which has an activation of its own unless it is plain.

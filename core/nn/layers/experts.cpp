@@ -134,7 +134,7 @@ void combine(const Context& ctx, const Routes& by, std::int64_t columns, const f
 template<class T>
 void weigh(const Context& ctx, const Routes& by, const GatedRows& size, const UpRule& rule,
            const T* gate_up, T* act, T* dgate_up, float* dweights) {
-  const std::int64_t ffn = size.columns, step = size.step, up_at = step > 1 ? 1 : ffn;
+  const std::int64_t ffn = size.columns, step = size.step, up_at = size.up();
   kernel::for_each_row(
       ctx, "shardmark::weigh_pairs", by.pairs(),
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {

@@ -107,7 +107,7 @@ void Mixture::experts_forward(Tensors t, const Scratch& scratch, const MixtureFo
         linear.forward(h, 2 * f, rows.at(first * h), t.weight.at(e * 2 * f * h),
                        expert_bias(t.bias, e * 2 * f), gate_up.at(first * 2 * f));
       });
-  gated_forward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(up()), act,
+  gated_forward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(gated().up()), act,
                 moe_.gate);
   for_each_expert(
       scratch, starting,
@@ -199,8 +199,8 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
         if (count > 0)
           linear.backward_input(f, h, rows.at(first * h), t.down.at(e * h * f), act.at(first * f));
       });
-  gated_backward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(up()), act, act,
-                 dgate_up, dgate_up.at(up()), moe_.gate);
+  gated_backward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(gated().up()), act,
+                 act, dgate_up, dgate_up.at(gated().up()), moe_.gate);
   weigh_pairs(c_.ctx, by, gated(), moe_.gate, gate_up, act, dgate_up, scratch.fp32(w.dweights));
   for_each_expert(
       scratch, starting,

@@ -29,11 +29,10 @@ class Mixture {
 
  private:
   bool shares() const { return moe_.shared_ffn > 0; }
-  // The rows of gate and up of all pairs, and where up begins.
+  // The rows of gate and up of all pairs.
   GatedRows gated() const {
     return {routes().pairs(), moe_.ffn, 2 * moe_.ffn, moe_.interleaved ? 2 : 1};
   }
-  std::int64_t up() const { return moe_.interleaved ? 1 : moe_.ffn; }
   Routes routes() const;
   const float* balance_backward(const Scratch& scratch, const MixtureBackwardWorkspace& w) const;
   SharedExpert shared(Tensors t) const;

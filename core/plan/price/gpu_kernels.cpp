@@ -104,9 +104,9 @@ struct Operations {
 
 Operations operations_of(const Software& software, std::string_view kernel) {
   static constexpr Operations entries[] = {
-      // A copy of the logits in fp32 (2 + 4), log-softmax (4 + 4), the choice of the target;
-      // backward
-      // zeros (4), log-softmax (4 + 4 + 4) and a copy in 16 bits (4 + 2); instead of three passes.
+      // A copy of the logits in fp32 (2 + 4), log-softmax (4 + 4), the choice of the target; in
+      // backward zeros (4), log-softmax (4 + 4 + 4) and a copy in 16 bits (4 + 2); ours makes three
+      // passes.
       {"cross_entropy", 36.0 / 6, 7},
       // To fp32 (2 + 4), square (4 + 4), mean (4), scale (4 + 4), from fp32 (4 + 2), weight (2 +
       // 2).

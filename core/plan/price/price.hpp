@@ -48,6 +48,9 @@ struct PricedStep {
   double flops = 0;                     // of matrix products
   std::vector<PricedEvent> events;      // repeated segments at most twice
   Extrapolations extrapolations;
+
+  /// The part of the step in which the host limits it.
+  double host_share() const { return step_s > 0 ? critical[Resource::host] / step_s : 0; }
 };
 
 /// Prices the steady step of a program whose ranks all behave like its rank.

@@ -21,8 +21,9 @@ struct Advice {
   AdviseCase question;
   Deck deck;                                       // without changes
   std::int64_t global_batch = 0, given_batch = 0;  // of the candidates; of the deck, 0: none
-  // Those that fit, one per plan, sorted by step time. Of those as fast as the fastest, the one
-  // with the fewest changes comes first. The best of each stage is exact.
+  // The candidates that fit, one per plan, sorted by step time; but the first one is the one with
+  // the fewest changes among those that are as fast as the fastest. The best of each stage is
+  // exact.
   std::vector<Candidate> candidates;
   std::vector<Candidate> refused;
   std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first

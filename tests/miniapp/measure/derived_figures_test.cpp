@@ -3,9 +3,9 @@
 // bandwidth, rates of links and of checkpoints, and measured times beside predicted ones.
 #include <gtest/gtest.h>
 
+#include <core/percentile.hpp>
 #include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
-#include <miniapp/measure/timings.hpp>
 
 namespace shardmark::test::derived_figures_test {
 namespace {

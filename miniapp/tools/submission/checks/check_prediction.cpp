@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A prediction that was made before the run, and how the report compares it with what was measured.
-#include <miniapp/measure/timings.hpp>
+#include <core/percentile.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 
 namespace shardmark {

@@ -5,7 +5,7 @@
 #include <map>
 #include <numeric>
 
-#include <miniapp/measure/timings.hpp>
+#include <core/percentile.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/checks/order_statistics.hpp>
 
@@ -60,12 +60,13 @@ void check_span(const TimedSteps& steps, std::int64_t world, double total_s, Fin
 // Steps vary by many ticks of any clock, so that no time is that of many of them.
 void check_repeated_times(const std::vector<double>& seconds, Findings& findings) {
   constexpr std::size_t chance = 5, part = 20;
+  const std::size_t most = std::max(chance, seconds.size() / part);
   std::map<double, std::size_t> times;
   for (const double s : seconds)
-    if (++times[s] > std::max(chance, seconds.size() / part))
+    if (++times[s] > most)
       return findings.refuse(
           fmt::format("losses.csv: more than {} of {} timed steps take {} s to the nanosecond",
-                      std::max(chance, seconds.size() / part), seconds.size(), s));
+                      most, seconds.size(), s));
 }
 
 void check_percentiles(const RunFacts& facts, const TimedSteps& steps, Findings& findings) {

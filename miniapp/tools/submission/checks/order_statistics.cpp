@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <miniapp/measure/timings.hpp>
+#include <core/percentile.hpp>
 #include <miniapp/tools/submission/checks/order_statistics.hpp>
 
 namespace shardmark {

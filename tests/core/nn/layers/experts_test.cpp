@@ -139,7 +139,7 @@ TEST_F(Experts, are_balanced_by_a_loss_whose_gradient_agrees_with_difference_quo
   Buffer<float> sums(layers * 2 * experts), dprobabilities(experts), dlogits(rows * experts);
   for (std::int64_t l = 0; l < layers; ++l)
     balance_sums(ctx, routes(), sums.data() + l * 2 * experts);
-  // Of the logits of the second layer.
+  // The loss after `step` was added to one logit of the second layer.
   const auto loss_of = [&](std::int64_t moved, std::int64_t by, double step) {
     std::vector<double> probability(experts);
     double loss = 0;
@@ -217,7 +217,7 @@ TEST_F(Experts, gradients_of_weights_come_from_the_activation) {
   }
 }
 
-// As gpt-oss has it, with gate and up in turns.
+// The gates of gpt-oss, whose gate and up alternate in one tensor.
 TEST_F(Experts, gates_with_limits_have_the_gradients_of_difference_quotients) {
   const std::int64_t f = 6;
   const GateRule rule{1.2, 1.7, 1};

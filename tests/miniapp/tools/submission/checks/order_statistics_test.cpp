@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <core/percentile.hpp>
 #include <core/random.hpp>
-#include <miniapp/measure/timings.hpp>
 #include <miniapp/tools/submission/checks/order_statistics.hpp>
 
 namespace shardmark::test::order_statistics_test {
