@@ -169,6 +169,28 @@ std::span<const BufferUse> divided_buffers(Role role, Kernel kernel) {
   }
 }
 
+// Experts that ranks divide. Their rows are in `home` or `away` while ranks send them.
+std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
+  static constexpr std::array begin{r(saved), w(counts_sent), w(home)};
+  static constexpr std::array pass{r(counts_received), u(saved), w(workspace), u(away)};
+  static constexpr std::array end{u(saved), r(home), w(x_out)};
+  static constexpr std::array inner_end{u(saved), r(home)};
+  static constexpr std::array first_back{r(saved), r(dx), w(workspace), w(home)};
+  static constexpr std::array begin_back{r(saved), r(dx), u(workspace), w(home)};
+  static constexpr std::array back{r(saved), u(workspace), u(away)};
+  static constexpr std::array end_back{r(saved), r(home), u(workspace)};
+  switch (kernel) {
+    case Kernel::forward_begin: return begin;
+    case Kernel::forward: return pass;
+    case Kernel::forward_end:
+      return m.ends_forward ? std::span<const BufferUse>(end)
+                            : std::span<const BufferUse>(inner_end);
+    case Kernel::backward_begin: return m.begins_backward ? first_back : begin_back;
+    case Kernel::backward: return back;
+    default: return end_back;
+  }
+}
+
 }  // namespace
 
 std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel,
@@ -177,6 +199,7 @@ std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& modu
   if (divided) return divided_buffers(role, kernel);
   if (decoder.moe.balance_loss > 0 && (role == Role::router || role == Role::head))
     return balanced(role, kernel);
+  if (module.exchanged) return exchanged_buffers(module, kernel);
   if (decoder.ends.embedding_norm &&
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);

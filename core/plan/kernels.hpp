@@ -13,6 +13,8 @@
 //                buffers_of(decoder, module, backward)
 //   forward_end, backward_end  buffers_of(decoder, module, that kernel): what remains of a divided
 //                module's pass once the ranks have added up, or gathered, what the pass left
+//   forward_begin, backward_begin  buffers_of(decoder, module, that kernel): what comes before a
+//                pass through experts that ranks divide, up to what is sent to the ranks that have them
 //   attention    saved u, workspace w      of whole samples, with this rank's part of the heads, where
 //                ranks divide samples; forward and backward of attn_proj are the projection then
 //   attention_backward  saved r, workspace u
@@ -67,6 +69,8 @@ namespace shardmark {
 /// What a module of a transformer works on besides its parameters and gradients.
 /// `partial` is what the ranks that divide a module add up, and `balance` the sums from which the
 /// loss that balances experts is made: a router writes those of its layer.
+/// `home` has rows at the rank to which they belong, and `away` at the one that has their experts;
+/// counts are those of rows per expert.
 enum class ModuleBuffer : std::uint8_t {
   tokens,
   x_in,
@@ -76,7 +80,11 @@ enum class ModuleBuffer : std::uint8_t {
   loss,
   workspace,
   partial,
-  balance
+  balance,
+  counts_sent,
+  counts_received,
+  home,
+  away
 };
 
 /// One operand of a module's call, and whether the call reads or writes it.

@@ -166,6 +166,8 @@ struct Program {
   // In `groups`: the ranks that share the partition, those that divide layers, and those that
   // divide samples (-1: none do).
   int partition_group = 0, tensor_group = -1, sequence_group = -1;
+  // The ranks that together have all experts, and those with the same ones (-1: all have all).
+  int expert_group = -1, same_experts_group = -1;
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state
   Schedule schedule = Schedule::deepspeed;
   Reductions reductions = Reductions::native;
@@ -206,6 +208,8 @@ struct Program {
   /// The ranks that share one partition of the states, and this rank's place among them.
   int partition_ranks() const { return mesh.partition_ranks(); }
   int partition_rank() const { return mesh.partition_rank(); }
+  /// The group of the ranks that hold a parameter.
+  int group_of(Holders h) const { return h == Holders::all ? partition_group : same_experts_group; }
   /// The number of ranks in a group.
   int size_of(int group) const {
     return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());

@@ -149,9 +149,11 @@ void check_shard_size(const Deck& deck, Origin& origin) {
 // What is not modelled beside an axis. `lacking` says why this model has no such axis, if so.
 void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacking,
                 const Origin& origin) {
+  const bool experts = axis.key.ends_with("autoep_size");  // to which 1 is no way out
   const auto refuse = [&](const std::string& what) {
     origin.not_modelled(std::string(axis.key), axis.ranks,
-                        what + ": remove the key, or set it to 1");
+                        what + (experts ? ": set expert_parallel.enabled to false"
+                                        : ": remove the key, or set it to 1"));
   };
   if (!traits(deck.run.schedule).follows_deepspeed)
     refuse("it is modelled under run.schedule \"deepspeed\"");
@@ -172,8 +174,29 @@ void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacki
   if (z.knobs.quantized_weights || z.knobs.quantized_gradients) refuse("quantized communication");
 }
 
+// What is not modelled beside experts that ranks divide.
+void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin) {
+  const auto [tensors, samples, experts] = deck.zero.parallel.axes();
+  const ZeroSpec& z = deck.zero;
+  const std::string model = unspreadable(deck.model, axis.ranks);
+  const std::string lacking = !model.empty()                ? model
+                              : tensors.ranks > 1           ? "tensor_parallel.autotp_size"
+                              : samples.ranks > 1           ? "sequence_parallel_size"
+                              : z.stage == 0                ? "stage 0"
+                              : z.stage == 3                ? "stage 3"
+                              : z.offload_optimizer.enabled ? "offload_optimizer"
+                                                            : "";
+  check_axis(deck, axis, lacking, origin);
+  if (!z.knobs.reduce_scatter)
+    origin.refuse("deepspeed.zero_optimization.reduce_scatter", false,
+                  "DeepSpeed needs it for experts: set it to true");
+  if (!z.knobs.contiguous_gradients)
+    origin.refuse("deepspeed.zero_optimization.contiguous_gradients", false,
+                  "DeepSpeed needs it for experts: set it to true");
+}
+
 void check_axes(const Deck& deck, const Origin& origin) {
-  const auto [tensors, samples] = deck.zero.parallel.axes();
+  const auto [tensors, samples, experts] = deck.zero.parallel.axes();
   if (tensors.ranks > 1) {
     const std::string what = undividable(deck.model, tensors.ranks);
     check_axis(deck, tensors,
@@ -187,6 +210,7 @@ void check_axes(const Deck& deck, const Origin& origin) {
         deck, samples,
         tensors.ranks > 1 ? "tensor_parallel.autotp_size" : unsplittable(deck.model, samples.ranks),
         origin);
+  if (experts.ranks > 1) check_experts(deck, experts, origin);
 }
 
 }  // namespace

@@ -64,11 +64,60 @@ void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& 
     origin.not_modelled(group.key("tp_grain_size"), grain, "remove the key");
 }
 
+bool divides_experts(const DsValues& c) {
+  return c.flag("enabled");
+}
+
+// What AutoEP does by itself is modelled. These keys would make it find other modules, route
+// otherwise, or send in another way.
+void check_experts(const DsValues& c, const Origin& origin) {
+  const std::int64_t ranks = number_of(c.at("autoep_size"));
+  if (ranks < 2)
+    origin.not_modelled(c.key("autoep_size"), ranks,
+                        "AutoEP changes the tensors of experts even if no rank has a part of them: "
+                        "set enabled to false, or autoep_size to 2 or more");
+  if (number_of(c.at("expert_tensor_parallel_size")) != 1)
+    origin.not_modelled(c.key("expert_tensor_parallel_size"), c.at("expert_tensor_parallel_size"),
+                        "remove the key");
+  const Json preset = c.at("preset_model");
+  if (!preset.is_null() && preset != "qwen3_moe" && preset != "mixtral")
+    origin.not_modelled(c.key("preset_model"), preset, "give \"qwen3_moe\" or \"mixtral\"");
+  struct Fixed {
+    const char* name;
+    Json value;
+  };
+  const Fixed fixed[] = {{"moe_layer_pattern", {}},
+                         {"expert_pattern", {}},
+                         {"router_pattern", {}},
+                         {"route_norm", {}},
+                         {"route_scale", 1.0},
+                         {"score_apply", "auto"},
+                         {"comm_backend", "comm"},
+                         {"num_expert_groups", {}},
+                         {"num_limited_groups", {}},
+                         {"score_func", "auto"},
+                         {"top_k", "auto"},
+                         {"routed_scaling_factor", "auto"},
+                         {"expert_w1", {}},
+                         {"expert_w2", {}},
+                         {"expert_w3", {}},
+                         {"num_experts_attr", {}},
+                         {"top_k_attr", {}},
+                         {"has_shared_experts", {}},
+                         {"shared_experts_pattern", {}},
+                         {"shared_experts_gate_pattern", {}},
+                         {"expert_activation", {}}};
+  for (const Fixed& f : fixed)
+    if (const Json value = c.at(f.name); value != f.value)
+      origin.not_modelled(c.key(f.name), value, "remove the key");
+}
+
 // AutoEP refuses the key for every value, whether it is enabled or not.
 void check_expert_parallel(const DsValues& c, const Origin& origin) {
   if (const Json value = c.at("load_balance_coeff"); !value.is_null())
     origin.refuse(c.key("load_balance_coeff"), value,
                   "DeepSpeed refuses every value but null: remove the key");
+  if (divides_experts(c)) check_experts(c, origin);
 }
 
 }  // namespace
@@ -102,10 +151,19 @@ ParallelSpec parallel_spec(const DsConfig& c) {
   spec.sequence = as_integer(c.top.at("sequence_parallel_size")).value_or(1);
   if (const auto it = c.parts.find("tensor_parallel"); it != c.parts.end())
     spec.tensor = tensor_ranks(it->second);
+  if (const auto it = c.parts.find("expert_parallel");
+      it != c.parts.end() && divides_experts(it->second)) {
+    spec.expert = number_of(it->second.at("autoep_size"));
+    spec.same_experts_near = c.top.flag("use_data_before_expert_parallelism");
+  }
   return spec;
 }
 
 void mute_parts(DsConfig& c) {
+  if (const auto it = c.parts.find("expert_parallel");
+      it == c.parts.end() || !divides_experts(it->second))
+    c.top.mute("use_data_before_expert_parallelism",
+               "has an effect only with expert_parallel.enabled");
   for (const Section& part : ds_sections()) {
     const auto it = c.parts.find(part.path);
     if (it == c.parts.end() || part.gate.empty() || is_on(part, it->second)) continue;

@@ -49,6 +49,10 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
         break;
       case ModuleBuffer::balance: b.balance = bound.as<float>(); break;
       case ModuleBuffer::partial: b.partial = bound.data; break;
+      case ModuleBuffer::counts_sent: b.counts_sent = bound.as<std::int32_t>(); break;
+      case ModuleBuffer::counts_received: b.counts_received = bound.as<std::int32_t>(); break;
+      case ModuleBuffer::home: b.home = bound.data; break;
+      case ModuleBuffer::away: b.away = bound.data; break;
       case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
     }
   }
@@ -78,7 +82,9 @@ void TransformerModel::run(const Program& program, const Event& event,
     case Kernel::forward: return forward(program, event, operands, values);
     case Kernel::backward: return backward(program, event, operands, values);
     case Kernel::forward_end:
-    case Kernel::backward_end: return end_pass(program, event, operands, values);
+    case Kernel::backward_end:
+    case Kernel::forward_begin:
+    case Kernel::backward_begin: return complete_pass(program, event, operands, values);
     case Kernel::attention:
     case Kernel::attention_backward: return attend(event, operands);
     case Kernel::split_heads:
@@ -96,8 +102,8 @@ void TransformerModel::run(const Program& program, const Event& event,
 void TransformerModel::init(const Program& program, const Event& event, const Bound& param) const {
   const int id = program.param_ids[event.params.first];
   const Param& p = program.model.params[id];
-  init_param(context_, {param.dtype, param.data}, param.elems, event.first, id, p.init, p.std,
-             deck_.run.seed, p.slice);
+  init_param(context_, {param.dtype, param.data}, param.elems, event.first,
+             p.drawn_as < 0 ? id : p.drawn_as, p.init, p.std, deck_.run.seed, p.slice);
 }
 
 void TransformerModel::load_batch(const Program& program, std::span<const Bound> into,
@@ -167,11 +173,7 @@ void TransformerModel::forward(const Program& program, const Event& event,
   std::array<const void*, most_params> params{};
   for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
   TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
-  const std::int64_t experts = dims_.decoder->moe.experts;
-  if (role == Role::experts && event.phase == Phase::forward)  // and not when a block runs again
-    b.expert_rows = std::span(expert_rows_)
-                        .subspan(static_cast<std::size_t>(b.layer * experts),
-                                 static_cast<std::size_t>(experts));
+  count_expert_rows(program, event, b);
   transformer_forward(context_, dims_, role, params.data(), b);
 }
 
@@ -193,12 +195,26 @@ void TransformerModel::backward(const Program& program, const Event& event,
                        buffers(program, *dims_.decoder, event, ops.subspan(next), values));
 }
 
-void TransformerModel::end_pass(const Program& program, const Event& event,
-                                std::span<const Bound> ops, const StepValues& values) const {
+void TransformerModel::count_expert_rows(const Program& program, const Event& event,
+                                         TransformerBuffers& b) {
+  const bool experts = program.model.modules[event.module].role == Role::experts;
+  if (!experts || event.phase != Phase::forward) return;  // a block may run again in backward
+  const auto count = static_cast<std::size_t>(dims_.decoder->moe.experts);
+  b.expert_rows = std::span(expert_rows_).subspan(static_cast<std::size_t>(b.layer) * count, count);
+}
+
+void TransformerModel::complete_pass(const Program& program, const Event& event,
+                                     std::span<const Bound> ops, const StepValues& values) {
   const Role role = program.model.modules[event.module].role;
-  const TransformerBuffers b = buffers(program, *dims_.decoder, event, ops, values);
-  event.kernel == Kernel::forward_end ? transformer_forward_end(context_, dims_, role, b)
-                                      : transformer_backward_end(context_, dims_, role, b);
+  TransformerBuffers b = buffers(program, *dims_.decoder, event, ops, values);
+  switch (event.kernel) {
+    case Kernel::forward_begin:
+      count_expert_rows(program, event, b);
+      return transformer_forward_begin(context_, dims_, role, b);
+    case Kernel::backward_begin: return transformer_backward_begin(context_, dims_, role, b);
+    case Kernel::forward_end: return transformer_forward_end(context_, dims_, role, b);
+    default: return transformer_backward_end(context_, dims_, role, b);
+  }
 }
 
 void TransformerModel::update(const Program& program, const Event& event,

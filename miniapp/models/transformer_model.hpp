@@ -35,8 +35,9 @@ class TransformerModel : public Model {
                const StepValues& values);
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,
                 const StepValues& values) const;
-  void end_pass(const Program& program, const Event& event, std::span<const Bound> operands,
-                const StepValues& values) const;
+  void complete_pass(const Program& program, const Event& event, std::span<const Bound> operands,
+                     const StepValues& values);
+  void count_expert_rows(const Program& program, const Event& event, TransformerBuffers& buffers);
   void update(const Program& program, const Event& event, std::span<const Bound> operands,
               const StepValues& values) const;
 

@@ -65,11 +65,43 @@ std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t 
 
 }  // namespace
 
+namespace {
+
+// The hash of the experts of all ranks, if ranks divide them, those of each rank once; the ranks
+// with the same ones must agree. Collective in that case.
+std::uint64_t hash_experts(const Context& context, const Program& program, const Executor& executor,
+                           State state, Peers& peers, std::string& disagreement) {
+  const Mesh& mesh = program.mesh;
+  if (mesh.expert_ranks() == 1) return 0;
+  const auto all = peers.gather(hash_some(context, program, executor, state, [](const Param& p) {
+    return p.holders == Holders::of_experts;
+  }));
+  if (program.sharded[state]) return std::accumulate(all.begin(), all.end(), std::uint64_t{0});
+  std::vector<int> first(static_cast<std::size_t>(mesh.expert_ranks()), -1);
+  std::uint64_t sum = 0;
+  for (int r = 0; r < peers.size(); ++r) {
+    int& holder = first[static_cast<std::size_t>(mesh.expert_rank_of(r))];
+    if (holder < 0) {
+      holder = r;
+      sum += all[r];
+    } else if (all[r] != all[holder] && disagreement.empty()) {
+      disagreement = "experts: " + differ(state, r, all[r], holder, all[holder]);
+    }
+  }
+  return sum;
+}
+
+}  // namespace
+
 StateHashes hash_states(const Context& context, const Program& program, const Executor& executor,
                         Peers& peers) {
   StateHashes hashes;
   auto one = [&](State state) {
-    const auto all = peers.gather(hash_local(context, program, executor, state));
+    const bool divides = program.mesh.expert_ranks() > 1;
+    const auto all =
+        peers.gather(divides ? hash_some(context, program, executor, state,
+                                         [](const Param& p) { return p.holders == Holders::all; })
+                             : hash_local(context, program, executor, state));
     const bool sharded = program.sharded[state];
     const int parts = program.mesh.tensor_ranks();
     // Ranks that hold one copy together: neighbours, and the ranks that divide layers with them.
@@ -86,7 +118,8 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
             uncut[r] != uncut[first] && hashes.disagreement.empty())
           hashes.disagreement = "undivided " + differ(state, r, uncut[r], first, uncut[first]);
     }
-    return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0});
+    return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0}) +
+           hash_experts(context, program, executor, state, peers, hashes.disagreement);
   };
   hashes.param = one(State::param);
   hashes.master = one(State::master);

@@ -47,6 +47,7 @@ inline json deck_of(const json& recorded, const ScratchFolder& folder) {
   if (recorded.contains("model_config")) {
     folder.write("config.json", recorded.at("model_config").dump());
     model = {{"config", "config.json"}, {"sequence", recorded.at("sequence")}};
+    if (recorded.contains("routing")) model["routing"] = recorded.at("routing");
     if (recorded.contains("adapter")) {
       folder.write("adapter.json", recorded.at("adapter").dump());
       model["adapter"] = "adapter.json";

@@ -89,8 +89,24 @@ class BlockCall : public ModuleCall {
     }
   }
 
+  // Experts that ranks divide make what is sent first, and take what comes home in the end.
+  void forward_begin(Role role) const {
+    if (role != Role::experts) unknown_role(role);
+    mixture().divided().forward_begin();
+  }
+  void backward_begin(Role role) const {
+    if (role != Role::experts) unknown_role(role);
+    const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
+    const Scratch scratch(*this, "block", w.gemm);
+    mixture().divided().backward_begin(scratch, w.mixture, output_gradient(scratch, w));
+  }
+
   // What ranks have added up in `partial` goes where the undivided module's output would have gone.
   void forward_end(Role role) const {
+    if (role == Role::experts) {
+      mixture().end_experts(mixture_output());
+      return close_mixture(role);
+    }
     const bool attention = role == Role::attn_proj;
     const Stored sum = attention ? saved(s_.x_mid) : x_out();
     convert(ctx, rows * h, sum, partial());
@@ -99,6 +115,8 @@ class BlockCall : public ModuleCall {
   void backward_end(Role role) const {
     const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
     const Scratch scratch(*this, "block", w.gemm);
+    if (role == Role::experts)
+      return mixture().divided().backward_end(norm_gradient(scratch, w.dnorm2), mixture().shares());
     const bool mlp = role == Role::gate || role == Role::up;
     const Stored sum = norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
     if (begins_input_gradient(decoder, role))
@@ -339,9 +357,13 @@ class BlockCall : public ModuleCall {
   Mixture mixture() const { return {*this, s_.mixture, mlp_input()}; }
 
   void mixture_forward(Role role, Tensors t) const {
-    const Scratch scratch = forward_scratch();
-    const Stored out = decoder.norms_after() ? saved(s_.mlp_out) : x_out();
-    mixture().forward(role, t, scratch, block_forward_workspace(dims, 0).mixture, out);
+    mixture().forward(role, t, forward_scratch(), block_forward_workspace(dims, 0).mixture,
+                      mixture_output());
+    if (!(dims.expert_part.cuts() && role == Role::experts)) close_mixture(role);
+  }
+  Stored mixture_output() const { return decoder.norms_after() ? saved(s_.mlp_out) : x_out(); }
+  // What a block does after the last module of its mixture.
+  void close_mixture(Role role) const {
     const Role last = decoder.moe.shared_ffn > 0 ? Role::shared_router : Role::experts;
     if (role == last && !decoder.norms_after())
       residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
@@ -373,6 +395,12 @@ void block_forward_end(const ModuleCall& c, Role role) {
 }
 void block_backward_end(const ModuleCall& c, Role role) {
   BlockCall(c).backward_end(role);
+}
+void block_forward_begin(const ModuleCall& c, Role role) {
+  BlockCall(c).forward_begin(role);
+}
+void block_backward_begin(const ModuleCall& c, Role role) {
+  BlockCall(c).backward_begin(role);
 }
 
 }  // namespace shardmark

@@ -15,4 +15,8 @@ void block_backward(const ModuleCall& call, Role role, Tensors tensors, Gradient
 void block_forward_end(const ModuleCall& call, Role role);
 void block_backward_end(const ModuleCall& call, Role role);
 
+/// What comes before the pass of exchanged experts, as transformer_forward_begin describes.
+void block_forward_begin(const ModuleCall& call, Role role);
+void block_backward_begin(const ModuleCall& call, Role role);
+
 }  // namespace shardmark

@@ -41,6 +41,13 @@ void decoder_backward_end(const ModuleCall& c, Role role) {
   block_backward_end(c, role);
 }
 
+void decoder_forward_begin(const ModuleCall& c, Role role) {
+  block_forward_begin(c, role);
+}
+void decoder_backward_begin(const ModuleCall& c, Role role) {
+  block_backward_begin(c, role);
+}
+
 void decoder_attention(const ModuleCall& c) {
   AttentionCall(c, block_saved(c.dims)).forward();
 }

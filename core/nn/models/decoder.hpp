@@ -16,6 +16,10 @@ void decoder_backward(const ModuleCall& call, Role role, Tensors params, Gradien
 void decoder_forward_end(const ModuleCall& call, Role role);
 void decoder_backward_end(const ModuleCall& call, Role role);
 
+/// What comes before the pass of exchanged experts, as transformer_forward_begin describes.
+void decoder_forward_begin(const ModuleCall& call, Role role);
+void decoder_backward_begin(const ModuleCall& call, Role role);
+
 /// Attention of ranks that divide samples, as transformer_attention describes.
 void decoder_attention(const ModuleCall& call);
 void decoder_attention_backward(const ModuleCall& call);

@@ -85,7 +85,9 @@ void Mixture::forward(Role role, Tensors t, const Scratch& scratch,
       choose_experts(c_.ctx, moe_, routes());
       if (moe_.balance_loss > 0) balance_sums(c_.ctx, routes(), c_.b.balance);
       return;
-    case Role::experts: return experts_forward(t, scratch, w, shares() ? c_.saved(s_.sum) : out);
+    case Role::experts:
+      if (c_.dims.expert_part.cuts()) return divided().forward(t, scratch, w);
+      return experts_forward(t, scratch, w, shares() ? c_.saved(s_.sum) : out);
     case Role::shared_router: return add_shared_expert(c_.ctx, shared(t), c_.saved(s_.sum), out);
     default: unknown_role(role);
   }
@@ -125,7 +127,9 @@ void Mixture::backward(Role role, Tensors t, Gradients g, const Scratch& scratch
     case Role::shared_router:
       return add_shared_expert_backward(c_.ctx, shared(t), dy, scratch.fp32(w.dfactor), dx,
                                         scratch[w.dshared], g.weight, g.accumulate);
-    case Role::experts: return experts_backward(t, g, scratch, w, dy, dx);
+    case Role::experts:
+      if (c_.dims.expert_part.cuts()) return divided().backward(t, g, scratch, w);
+      return experts_backward(t, g, scratch, w, dy, dx);
     case Role::router:
       choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights),
                               balance_backward(scratch, w), scratch[w.dlogits]);

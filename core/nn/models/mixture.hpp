@@ -5,6 +5,7 @@
 #include <vector>
 
 #include <core/nn/layers/balance_loss.hpp>
+#include <core/nn/models/divided_experts.hpp>
 #include <core/nn/models/module_call.hpp>
 #include <core/plan/model/block_sizes.hpp>
 
@@ -27,8 +28,13 @@ class Mixture {
   void backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
                 const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const;
 
- private:
   bool shares() const { return moe_.shared_ffn > 0; }
+  /// The experts, if ranks divide them.
+  DividedExperts divided() const { return {c_, s_, routes(), x_}; }
+  /// The end of their forward, which writes `out` if the experts are the last module.
+  void end_experts(Stored out) const { divided().forward_end(shares() ? c_.saved(s_.sum) : out); }
+
+ private:
   // The rows of gate and up of all pairs.
   GatedRows gated() const {
     return {routes().pairs(), moe_.ffn, 2 * moe_.ffn, moe_.interleaved ? 2 : 1};

@@ -64,15 +64,16 @@ class Scratch {
 };
 
 /// A module's parameters; `bias` is null if the module has none. Experts have the products before
-/// their activation as `weight` and `bias`, and those after it as `down` and `down_bias`.
+/// their activation as `weight` and `bias`, and those after it as `down` and `down_bias`; if ranks
+/// divide experts, those of the gate as `weight` and the others before the activation as `up`.
 struct Tensors {
-  ConstStored weight, bias, down, down_bias;
+  ConstStored weight, bias, down, down_bias, up;
 };
 
 /// The gradients of a module's parameters, and whether they are added to what is there.
 struct Gradients {
-  Stored weight, bias, down, down_bias;
-  bool accumulate;
+  Stored weight, bias, down, down_bias, up;
+  bool accumulate = false;
 };
 
 /// Throws PlanError: no decoder has a module of this role.

@@ -69,19 +69,18 @@ void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   });
 }
 
-// Calls `f` with the pointers to weight, bias, down and its bias: experts have two products.
-template<class P, class F>
-auto with_places(const TransformerDims& dims, Role role, P const* params, const F& f) {
-  const P none = nullptr;
-  if (role != Role::experts) return f(params[0], params[1], none, none);
-  if (!dims.decoder->moe.bias) return f(params[0], none, params[1], none);
-  return f(params[0], params[1], params[2], params[3]);
-}
-Tensors tensors_at(const TransformerDims& dims, Role role, const void* const* params) {
-  const Dtype type = dims.dtype;
-  return with_places(dims, role, params, [&](auto w, auto b, auto down, auto down_bias) {
-    return Tensors{{type, w}, {type, b}, {type, down}, {type, down_bias}};
-  });
+// A module's tensors, of which experts have those of two products.
+template<class T, class P>
+T tensors_at(const TransformerDims& dims, Role role, P* const* at) {
+  const auto tensors = [&](P* weight, P* bias, P* down, P* down_bias, P* up) -> T {
+    const Dtype type = dims.dtype;
+    return {{type, weight}, {type, bias}, {type, down}, {type, down_bias}, {type, up}};
+  };
+  P* const none = nullptr;
+  if (role != Role::experts) return tensors(at[0], at[1], none, none, none);
+  if (dims.expert_part.cuts()) return tensors(at[0], none, at[1], none, at[2]);
+  if (!dims.decoder->moe.bias) return tensors(at[0], none, at[1], none, none);
+  return tensors(at[0], at[1], at[2], at[3], none);
 }
 
 // The residual stream after the token embedding: its output, or what a norm of it reads.
@@ -95,7 +94,7 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
                          const void* const* params, const TransformerBuffers& buffers) {
   const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
   const ModuleCall c(ctx, of_layer, buffers);
-  const Tensors t = tensors_at(dims, role, params);
+  const auto t = tensors_at<Tensors>(dims, role, params);
   switch (role) {
     case Role::token_embedding:
       return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
@@ -109,11 +108,9 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
                           const TransformerBuffers& buffers) {
   const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
   const ModuleCall c(ctx, of_layer, buffers);
-  const Tensors t = tensors_at(dims, role, params);
-  const Dtype type = dims.dtype;
-  const auto g = with_places(dims, role, grads, [&](auto w, auto b, auto down, auto down_bias) {
-    return Gradients{{type, w}, {type, b}, {type, down}, {type, down_bias}, accumulate};
-  });
+  const auto t = tensors_at<Tensors>(dims, role, params);
+  auto g = tensors_at<Gradients>(dims, role, grads);
+  g.accumulate = accumulate;
   switch (role) {
     case Role::token_embedding:
       return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
@@ -122,16 +119,40 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
   }
 }
 
+namespace {
+
+// Runs `f(call)` with the sizes of the layer at hand.
+template<class F>
+void in_layer(const Context& ctx, const TransformerDims& dims, const TransformerBuffers& buffers,
+              const F& f) {
+  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
+  f(ModuleCall(ctx, of_layer, buffers));
+}
+
+}  // namespace
+
 void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
                              const TransformerBuffers& buffers) {
-  const ModuleCall c(ctx, dims, buffers);
-  role == Role::head ? loss_of_logits(c) : decoder_forward_end(c, role);
+  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
+    role == Role::head ? loss_of_logits(c) : decoder_forward_end(c, role);
+  });
 }
 
 void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
                               const TransformerBuffers& buffers) {
-  const ModuleCall c(ctx, dims, buffers);
-  role == Role::head ? head_backward_end(c) : decoder_backward_end(c, role);
+  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
+    role == Role::head ? head_backward_end(c) : decoder_backward_end(c, role);
+  });
+}
+
+void transformer_forward_begin(const Context& ctx, const TransformerDims& dims, Role role,
+                               const TransformerBuffers& buffers) {
+  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) { decoder_forward_begin(c, role); });
+}
+
+void transformer_backward_begin(const Context& ctx, const TransformerDims& dims, Role role,
+                                const TransformerBuffers& buffers) {
+  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) { decoder_backward_begin(c, role); });
 }
 
 void transformer_attention(const Context& ctx, const TransformerDims& dims,

@@ -25,6 +25,9 @@ struct TransformerBuffers {
   void *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
   void* dx = nullptr;                      // [R][h], its gradient
   void* partial = nullptr;                 // [R][h], what the ranks that divide a module add up
+  void *home = nullptr, *away = nullptr;   // rows of experts that ranks divide, as they are sent
+  std::int32_t* counts_sent = nullptr;     // [experts], how many of this rank's rows each one has
+  const std::int32_t* counts_received = nullptr;  // [ranks][experts of this rank]
   void* saved = nullptr;           // what forward saves, as the unit's layout says, saved_elems
   double* loss = nullptr;          // (+)= the micro-batch's mean cross-entropy
   float* balance = nullptr;        // the sums of balance_elems: in a router's forward its layer's
@@ -54,11 +57,19 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
 
 /// Each call finishes a pass through a module whose layers are divided over ranks. It runs after
 /// the ranks have summed the buffer `partial`, or have gathered the logits. dims.part says which
-/// part of each divided module this rank has.
+/// part of each divided module this rank has. Of experts that ranks divide, it runs after rows or
+/// gradients have come home.
 void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
                              const TransformerBuffers& buffers);
 void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
                               const TransformerBuffers& buffers);
+
+/// What comes before a pass through experts that ranks divide: makes the rows or gradients that are
+/// sent. dims.expert_part says which experts this rank has.
+void transformer_forward_begin(const Context& ctx, const TransformerDims& dims, Role role,
+                               const TransformerBuffers& buffers);
+void transformer_backward_begin(const Context& ctx, const TransformerDims& dims, Role role,
+                                const TransformerBuffers& buffers);
 
 /// Attention of a block whose ranks divide samples, once the ranks have exchanged q, k and v (or
 /// the gradient of the output): of all tokens, with this rank's heads. The passes of attn_proj are

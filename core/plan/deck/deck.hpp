@@ -63,6 +63,7 @@ struct ModelSpec {
   // All sizes above are those of the whole model and of whole samples.
   AxisPart part;           // of the layers
   AxisPart sequence_part;  // of each sample
+  AxisPart expert_part;    // of each layer's experts
   // list
   std::vector<ListModule> modules;
   std::vector<std::pair<std::string, std::string>> tied;  // {alias, owner}

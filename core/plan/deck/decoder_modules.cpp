@@ -268,6 +268,22 @@ std::string undividable(const ModelSpec& s, std::int64_t ranks) {
   return {};
 }
 
+std::string unspreadable(const ModelSpec& s, std::int64_t ranks) {
+  if (s.family != Family::decoder || s.decoder->moe.experts == 0) return "a model without experts";
+  const MoeSpec& moe = s.decoder->moe;
+  if (moe.experts % ranks != 0) return fmt::format("{} experts per layer", moe.experts);
+  if (s.decoder->adapted()) return "an adapter";
+  if (moe.shared_ffn > 0) return "a shared expert";
+  if (!moe.normalised) return "weights of a token's experts that do not add up to 1";
+  if (moe.bias) return "experts with biases";
+  if (!moe.gate.plain()) return "experts whose gate has a limit";
+  if (moe.in_out || moe.interleaved)
+    return "experts whose weights are laid out as gpt_oss has them";
+  if (moe.balance_loss > 0) return "a loss that balances experts";
+  if (moe.routing == Routing::learned) return "model.routing \"learned\"";
+  return {};
+}
+
 std::string unsplittable(const ModelSpec& s, std::int64_t ranks) {
   if (s.family == Family::list) return "a list of modules, whose attention is unknown";
   const Decoder& d = *decoder_of(s);

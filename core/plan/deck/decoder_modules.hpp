@@ -78,6 +78,9 @@ Cut cut_of(Role role);
 /// Why the layers of a model cannot be divided among `ranks`; empty if they can. The sentence
 /// begins with what the model has.
 std::string undividable(const ModelSpec& spec, std::int64_t ranks);
+/// Why the experts of a model's layers cannot be divided among `ranks`, worded likewise; empty if
+/// they can.
+std::string unspreadable(const ModelSpec& spec, std::int64_t ranks);
 /// Why the samples of a model cannot be divided among `ranks`, worded likewise; empty if they can.
 std::string unsplittable(const ModelSpec& spec, std::int64_t ranks);
 

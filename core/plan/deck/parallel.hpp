@@ -6,6 +6,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include <core/enum_array.hpp>
+
 namespace shardmark {
 
 /// One way to divide a model, by the key of a DeepSpeed config.
@@ -14,15 +16,26 @@ struct MeshAxis {
   std::int64_t ranks;
 };
 
-/// The ranks over which layers, and the sequences of a sample, are divided; 1 divides nothing.
+/// Which ranks hold a parameter, divide its states, and add up its gradient: all of the partition
+/// or, of experts that ranks divide, those with the same experts.
+enum class Holders : std::uint8_t { all, of_experts };
+template<>
+inline constexpr std::size_t enum_size<Holders> = 2;
+
+/// The ranks over which layers, the sequences of a sample, and the experts of a layer are divided;
+/// 1 divides nothing.
 struct ParallelSpec {
   std::int64_t tensor = 1;    // tensor_parallel.autotp_size
   std::int64_t sequence = 1;  // sequence_parallel_size
+  std::int64_t expert = 1;    // expert_parallel.autoep_size
+  // use_data_before_expert_parallelism: ranks with the same experts are neighbours
+  bool same_experts_near = false;
   bool operator==(const ParallelSpec&) const = default;
   /// All axes. Those that come first have nearer neighbours.
-  std::array<MeshAxis, 2> axes() const {
+  std::array<MeshAxis, 3> axes() const {
     return {{{"deepspeed.tensor_parallel.autotp_size", tensor},
-             {"deepspeed.sequence_parallel_size", sequence}}};
+             {"deepspeed.sequence_parallel_size", sequence},
+             {"deepspeed.expert_parallel.autoep_size", expert}}};
   }
 };
 

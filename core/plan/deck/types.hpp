@@ -38,6 +38,8 @@ enum class Kernel : std::uint8_t {
   backward,
   forward_end,
   backward_end,
+  forward_begin,
+  backward_begin,
   attention,
   attention_backward,
   split_heads,
@@ -69,7 +71,7 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 37;
+inline constexpr std::size_t enum_size<Kernel> = 39;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

@@ -17,9 +17,11 @@ void Collectives::declare_scratch() {
   const int stage = c_.stage();
   std::int64_t bytes = 0;
   auto need = [&](Op op, Dtype dtype) {
-    bytes = std::max(bytes,
-                     collective_scratch_bytes(op, dtype, c_.program.partition.padded, c_.world(),
-                                              c_.program.reductions, c_.profile.staging_cap_bytes));
+    for (const Holders h : all_values<Holders>)
+      bytes =
+          std::max(bytes, collective_scratch_bytes(
+                              op, dtype, c_.program.partition.padded, c_.program.mesh.ranks_of(h),
+                              c_.program.reductions, c_.profile.staging_cap_bytes));
   };
   const bool flat = stage == 1 || stage == 2;
   for (Dtype sent : c_.sent_types()) {
@@ -44,7 +46,8 @@ void Collectives::broadcast_bytes(Operand tensor, int param) {
   Operand receive = tensor;
   receive.reads = false, receive.writes = true;
   const std::vector<Operand> operands{tensor, receive};
-  w_.collective(Op::broadcast, Reduction::none, Dtype::uint8, bytes, operands, {&param, 1}, 0, 0);
+  w_.collective(Op::broadcast, Reduction::none, Dtype::uint8, bytes, operands, {&param, 1},
+                c_.program.group_of(c_.param(param).holders), 0);
 }
 
 Collectives::Divided Collectives::divided_by_copies(int buffer, Divisors divisors,
@@ -67,19 +70,28 @@ Divisors Collectives::predivided() const {
   return {factor, factor == ranks ? 1 : ranks / factor};
 }
 
+double Collectives::divisor_of(Holders holders) const {
+  const bool averages = c_.ordered() && c_.averages();
+  return averages ? static_cast<double>(c_.world()) / c_.program.mesh.ranks_of(holders) : 1;
+}
+
 void Collectives::all_reduce(Operand data, Divisors divisors, const std::vector<int>& params,
-                             Dtype sent) {
-  if (c_.ordered()) divisors = {};
+                             Dtype sent, Holders holders) {
+  if (c_.ordered()) divisors = {divisor_of(holders), 1};
   const auto reduce = [&](Operand wire) {
     divide(wire, divisors.before);
-    issue(Op::all_reduce, gradient_reduction(), wire, wire, params);
+    issue(Op::all_reduce, gradient_reduction(), wire, wire, params, -1,
+          c_.program.group_of(holders));
   };
   in_type(sent, data, reduce, divisors.after);
 }
 
-void Collectives::reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent) {
-  in_type(sent, data,
-          [&](Operand wire) { issue(Op::reduce, gradient_reduction(), wire, wire, params, root); });
+void Collectives::reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent,
+                            Holders holders) {
+  in_type(sent, data, [&](Operand wire) {
+    divide(wire, divisor_of(holders));
+    issue(Op::reduce, gradient_reduction(), wire, wire, params, root, c_.program.group_of(holders));
+  });
 }
 
 }  // namespace shardmark

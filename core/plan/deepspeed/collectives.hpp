@@ -33,10 +33,12 @@ class Collectives {
   /// Broadcasts a parameter from rank 0 as bytes.
   void broadcast_bytes(Operand tensor, int param);
 
-  /// Reduces `data` over the world in place, and sends it as `sent`. `ordered` reductions divide
-  /// within the sum instead, if the result is an average.
-  void all_reduce(Operand data, Divisors divisors, const std::vector<int>& params, Dtype sent);
-  void reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent);
+  /// Reduces `data` over the ranks that hold the parameters in place, and sends it as `sent`.
+  /// `ordered` reductions divide within the sum instead, if the result is an average.
+  void all_reduce(Operand data, Divisors divisors, const std::vector<int>& params, Dtype sent,
+                  Holders holders = Holders::all);
+  void reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent,
+                 Holders holders);
   void divide(Operand data, double divisor);
   /// The divisors under gradient_predivide_factor and prescale_gradients.
   Divisors predivided() const;
@@ -54,6 +56,9 @@ class Collectives {
 
  private:
   void declare_scratch();
+  /// What the gradients of fewer holders than the partition's ranks are divided by, where a sum
+  /// divides by the holders alone: an average is over all ranks, whose samples they all are from.
+  double divisor_of(Holders holders) const;
   Reduction gradient_reduction() const {
     return c_.ordered() && c_.averages() ? Reduction::average : Reduction::sum;
   }

@@ -85,6 +85,15 @@ void StepScalars::add_up_parts(int i, Dtype wire) {
   c_.ordered() ? add_up(sums_[i]) : in_wire(i, wire, add_up);
 }
 
+void StepScalars::average_sum(int i, Dtype wire, int group) {
+  const int sum = sums_[i], ranks = c_.program.size_of(group);
+  // An exact sum must keep its bits.
+  in_wire(i, c_.ordered() ? w_[sum].dtype : wire,
+          [&](int slot) { reduce(slot, c_.ordered() ? Reduction::max : Reduction::sum, group); });
+  if (!c_.ordered() && ranks > 1)
+    w_.compute(Kernel::scale, {w_.update(sum)}).divisor = static_cast<double>(ranks);
+}
+
 template<class Reduce>
 void StepScalars::in_wire(int i, Dtype wire, const Reduce& reduce) {
   const int sum = sums_[i];

@@ -29,7 +29,8 @@ GradientCheck::Levels GradientCheck::find_levels() const {
   Levels found = 0;
   for (const Segment& s : p_.segments)
     for (const Event& e : s.events)
-      if (reduces(e) && e.params.count > 0 && e.group >= 0 && e.group < max_groups)
+      if (reduces(e) && e.params.count > 0 && e.group >= 0 && e.group < max_groups &&
+          e.group != p_.same_experts_group)
         found |= 1U << static_cast<unsigned>(e.group);
   if (found > 1) found &= ~1U;
   if (found != 0) return found;
@@ -39,13 +40,14 @@ GradientCheck::Levels GradientCheck::find_levels() const {
 }
 
 template<class Each>
-void GradientCheck::each_level(Each each) {
+void GradientCheck::each_level(Each each, Levels levels) {
   for (unsigned g = 0; g < max_groups; ++g)
-    if ((levels_ >> g & 1U) != 0) each(lacking_[g]);
+    if (((levels_ | of_experts_) & levels & 1U << g) != 0) each(lacking_[g]);
 }
 
 void GradientCheck::start() {
   levels_ = find_levels();
+  of_experts_ = p_.same_experts_group < 0 ? 0 : 1U << static_cast<unsigned>(p_.same_experts_group);
   std::int64_t ranks = 1;
   for (int g = 0; g < static_cast<int>(p_.groups.size()) && g < max_groups; ++g)
     if ((levels_ >> static_cast<unsigned>(g) & 1U) != 0) ranks *= p_.size_of(g);
@@ -81,10 +83,11 @@ void GradientCheck::follow_params(const Event& e) {
       report_(param + " is reduced, but nothing new was added to its gradient");
     if (applies && (g.missing != 0 || !g.reduced))
       report_(param + " is applied before its gradient is reduced");
-    if (makes && g.missing != 0 && g.missing != levels_ && !p_.sums_partly_reduced)
+    const Levels needed = levels_of(id);
+    if (makes && g.missing != 0 && g.missing != needed && !p_.sums_partly_reduced)
       report_(param + " has a new gradient while the last one is reduced in part");
-    if (makes) g.missing = levels_;
-    if (makes && levels_ == 0) g.reduced = true;
+    if (makes) g.missing = needed;
+    if (makes && needed == 0) g.reduced = true;
     if (sums) g.missing &= ~level;
     if (sums && g.missing == 0) g.reduced = true;
     if (applies) g = {};
@@ -105,11 +108,7 @@ void GradientCheck::follow_values(const Event& e) {
   if (e.op == Op::copy && e.operands.count == 2)
     return each_level([&](auto& slots) { copy_values(slots, nth(e, 1), nth(e, 0), false); });
   switch (e.kernel) {
-    case Kernel::backward:
-      for (std::size_t i = 0; i < static_cast<std::size_t>(e.operands.count); ++i)
-        if (const Operand& o = nth(e, i); o.writes)
-          each_level([&](auto& slots) { slots[o.slot].add(o.offset, o.offset + o.elems); });
-      return;
+    case Kernel::backward: return make_values(e);
     case Kernel::zero: {
       const Operand& o = nth(e, 0);
       return each_level([&](auto& slots) { slots[o.slot].remove(o.offset, o.offset + o.elems); });
@@ -134,6 +133,18 @@ void GradientCheck::follow_values(const Event& e) {
   }
 }
 
+// The gradients come after the parameters.
+void GradientCheck::make_values(const Event& e) {
+  const int params = e.params.count;
+  for (int i = 0; i < e.operands.count; ++i) {
+    const Operand& o = nth(e, static_cast<std::size_t>(i));
+    if (!o.writes) continue;
+    const bool gradient = i >= params && i < 2 * params;
+    const Levels levels = gradient ? levels_of(p_.param_ids[e.params.first + i - params]) : ~0U;
+    each_level([&](auto& slots) { slots[o.slot].add(o.offset, o.offset + o.elems); }, levels);
+  }
+}
+
 // The ranks of the group hold parts of each other, which are not added up yet.
 void GradientCheck::exchange_values(const Event& e) {
   const Operand &from = nth(e, 0), &into = nth(e, 1);
@@ -152,7 +163,7 @@ void GradientCheck::sum_values(const Event& e, const Operand& parts) {
 void GradientCheck::reduce_values(const Event& e, const Operand& from, const Operand& into) {
   for (int g = 0; g < max_groups; ++g) {
     auto& slots = lacking_[static_cast<std::size_t>(g)];
-    if (e.group == 0 || e.group == g)
+    if (e.group == g || (e.group == 0 && g != p_.same_experts_group))
       slots[into.slot].remove(into.offset, into.offset + into.elems);
     else
       copy_values(slots, into, from, false);

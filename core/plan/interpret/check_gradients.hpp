@@ -39,8 +39,15 @@ class GradientCheck {
     bool reduced = false;
   };
   Levels find_levels() const;
+  /// Those that the gradient of a parameter needs: of experts that ranks divide, that of the ranks
+  /// which have the same ones.
+  Levels levels_of(int param) const {
+    return p_.model.params[static_cast<std::size_t>(param)].holders == Holders::all ? levels_
+                                                                                    : of_experts_;
+  }
   void follow_params(const Event& event);
   void follow_values(const Event& event);
+  void make_values(const Event& event);
   void reduce_values(const Event& event, const Operand& from, const Operand& into);
   void exchange_values(const Event& event);
   void sum_values(const Event& event, const Operand& parts);
@@ -48,13 +55,15 @@ class GradientCheck {
                           bool adds);
   void require_reduced(const Event& event);
   const Operand& nth(const Event& event, std::size_t i) const;
+  /// Calls `each` with the elements that lack a reduction, for those among `levels`.
   template<class Each>
-  void each_level(Each each);
+  void each_level(Each each, Levels levels = ~0U);
 
   const Program& p_;
   std::function<void(std::string)> report_;
   std::vector<Pending> pending_;  // by parameter
   Levels levels_ = 1;             // of the program: the world or two groups
+  Levels of_experts_ = 0;         // of experts that ranks divide
   // By group and slot: the elements whose gradients lack the reduction of that group.
   std::array<std::vector<Intervals>, max_groups> lacking_;
   std::vector<std::int32_t> exchanged_;  // by slot: the group whose ranks' parts are in it, or -1

@@ -7,7 +7,9 @@ Mesh::Mesh(int world, int rank, const ParallelSpec& parallel)
     : world_(world),
       rank_(rank),
       tensor_ranks_(static_cast<int>(parallel.tensor)),
-      sequence_ranks_(static_cast<int>(parallel.sequence)) {}
+      sequence_ranks_(static_cast<int>(parallel.sequence)),
+      expert_ranks_(static_cast<int>(parallel.expert)),
+      same_experts_near_(parallel.same_experts_near) {}
 
 std::vector<int> Mesh::partition_part(int first, int count, int apart) const {
   std::vector<int> ranks(static_cast<std::size_t>(count));

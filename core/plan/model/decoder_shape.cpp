@@ -25,7 +25,7 @@ class DecoderBuilder {
     for (std::int64_t l = 0; l < spec_.layers; ++l)
       b_.unit("block" + std::to_string(l), UnitKind::block);
     b_.unit("head", UnitKind::head);
-    const std::vector<DecoderModule>& all = decoder_.modules;
+    const std::vector<DecoderModule> all = modules();
     for (std::size_t i = 0; i < all.size();) {
       std::size_t end = i;
       while (end < all.size() && of_layer(all[end])) ++end;
@@ -42,6 +42,19 @@ class DecoderBuilder {
   }
 
  private:
+  // As registered. Where ranks divide experts, AutoEP has put modules of its own in the place of
+  // router and experts, and the router comes first.
+  std::vector<DecoderModule> modules() const {
+    std::vector<DecoderModule> all = decoder_.modules;
+    if (!spec_.expert_part.cuts()) return all;
+    const auto of = [&](Role role) {
+      return std::find_if(all.begin(), all.end(), [=](const auto& m) { return m.role == role; });
+    };
+    const auto experts = of(Role::experts), router = of(Role::router);
+    router->name = outer(experts->name) + ".router.gate";
+    if (experts < router) std::rotate(experts, router, router + 1);
+    return all;
+  }
   static bool of_layer(const DecoderModule& m) { return m.name.find('*') != std::string::npos; }
 
   // The container of a module, and those around it, with `*` still in the name.
@@ -158,6 +171,7 @@ class DecoderBuilder {
   // An expert's matrices follow those of the expert before it.
   void add_experts(const std::string& name) {
     const MoeSpec& moe = decoder_.moe;
+    if (spec_.expert_part.cuts()) return add_divided_experts(name);
     const auto add = [&](const std::string& tensor, std::int64_t out, std::int64_t in, double std) {
       b_.param(tensor,
                moe.in_out ? std::vector{moe.experts, in, out} : std::vector{moe.experts, out, in},
@@ -166,6 +180,22 @@ class DecoderBuilder {
     };
     add(name + ".gate_up_proj", 2 * moe.ffn, spec_.hidden, decoder_.init_std);
     add(name + ".down_proj", spec_.hidden, moe.ffn, last_std());
+  }
+  // This rank's experts, gate (w1) and up (w3) apart.
+  void add_divided_experts(const std::string& name) {
+    const AxisPart& part = spec_.expert_part;
+    const std::int64_t own = decoder_.moe.experts / part.ranks, f = decoder_.moe.ffn;
+    const std::int64_t h = spec_.hidden, matrix = f * h, first = part.rank * own * matrix;
+    const auto add = [&](const char* tensor, std::int64_t out, std::int64_t in, double std_dev,
+                         TensorSlice slice) {
+      b_.param(name + tensor, {own, out, in}, Init::uniform, std_dev);
+      b_.shape().params.back().slice = slice;
+      b_.shape().params.back().holders = Holders::of_experts;
+    };
+    add(".w1", f, h, decoder_.init_std, {2 * first, matrix, 2 * matrix});
+    add(".w2", h, f, last_std(), {first, own * matrix, decoder_.moe.experts * matrix});
+    add(".w3", f, h, decoder_.init_std, {2 * first + matrix, matrix, 2 * matrix});
+    b_.shape().modules.back().exchanged = true;
   }
   // The standard deviation of the weights at the end of a sublayer.
   double last_std() const {
@@ -218,8 +248,31 @@ class DecoderBuilder {
 
 }  // namespace
 
+namespace {
+
+// Lets each parameter have the first values that it has in the undivided model. Gate and up of an
+// expert are one matrix there.
+void draw_as_undivided(ModelShape& shape) {
+  ModelSpec spec = shape.spec;
+  spec.expert_part = {};
+  const ModelShape whole = DecoderBuilder(spec).build();
+  std::map<std::pair<int, Role>, int> first;  // by unit and role: a module's first parameter
+  for (const Module& m : whole.modules)
+    if (m.role != Role::container) first[{m.unit, m.role}] = m.first_param;
+  for (const Module& m : shape.modules)
+    for (int i = 0; i < m.param_count; ++i) {
+      const int tensor = m.exchanged ? i % 2 : i;
+      shape.params[static_cast<std::size_t>(m.first_param + i)].drawn_as =
+          first.at({m.unit, m.role}) + tensor;
+    }
+}
+
+}  // namespace
+
 ModelShape build_decoder(const ModelSpec& spec) {
-  return DecoderBuilder(spec).build();
+  ModelShape shape = DecoderBuilder(spec).build();
+  if (spec.expert_part.cuts()) draw_as_undivided(shape);
+  return shape;
 }
 
 }  // namespace shardmark

@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/layout_offsets.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
@@ -15,6 +17,38 @@ std::int64_t balance_elems(const TransformerDims& d, std::int64_t layers) {
   return size_mul(sparse, 2 * d.decoder->moe.experts);
 }
 
+std::int64_t pairs_to(const TransformerDims& d, std::int64_t place) {
+  const MoeSpec& moe = d.decoder->moe;
+  const std::int64_t pairs = pairs_of(d), own = moe.experts / d.expert_part.ranks;
+  if (moe.routing == Routing::learned) return pairs;
+  // Expert e has the pairs e, e + E, e + 2 E ...
+  const std::int64_t first = place * own, larger = pairs % moe.experts - first;
+  return size_mul(own, pairs / moe.experts) + std::clamp<std::int64_t>(larger, 0, own);
+}
+
+std::int64_t arriving_pairs(const TransformerDims& d) {
+  return size_mul(d.expert_part.ranks, pairs_to(d, d.expert_part.rank));
+}
+
+namespace {
+
+void take_arrivals(const TransformerDims& d, Offsets& o, MixtureSaved& s) {
+  const std::int64_t arriving = arriving_pairs(d), f = d.decoder->moe.ffn;
+  s.arrived = o.take(size_mul(arriving, d.hidden));
+  s.gate = o.take(size_mul(arriving, f));
+  s.up = o.take(size_mul(arriving, f));
+  s.arrivals = o.take_fp32(arriving);
+  s.own_starts = o.take_fp32(d.decoder->moe.experts / d.expert_part.ranks + 1);
+  s.returned = o.take(size_mul(pairs_of(d), d.hidden));
+}
+
+// The rows of which experts compute products.
+std::int64_t expert_rows(const TransformerDims& d) {
+  return d.expert_part.cuts() ? arriving_pairs(d) : pairs_of(d);
+}
+
+}  // namespace
+
 MixtureSaved mixture_saved(const TransformerDims& d, Offsets& o) {
   const MoeSpec& moe = d.decoder->moe;
   const std::int64_t rows = d.rows(), pairs = pairs_of(d);
@@ -25,7 +59,10 @@ MixtureSaved mixture_saved(const TransformerDims& d, Offsets& o) {
   s.places = o.take_fp32(pairs);
   s.sources = o.take_fp32(pairs);
   s.starts = o.take_fp32(moe.experts + 1);
-  s.gate_up = o.take(size_mul(pairs, 2 * moe.ffn));
+  if (d.expert_part.cuts())
+    take_arrivals(d, o, s);
+  else
+    s.gate_up = o.take(size_mul(pairs, 2 * moe.ffn));
   if (moe.shared_ffn == 0) return s;
   s.shared_gate = o.take(size_mul(rows, moe.shared_ffn));
   s.shared_up = o.take(size_mul(rows, moe.shared_ffn));
@@ -39,8 +76,8 @@ MixtureForwardWorkspace mixture_forward_workspace(const TransformerDims& d, Offs
   const MoeSpec& moe = d.decoder->moe;
   MixtureForwardWorkspace w;
   Offsets shared = o;
-  w.rows = o.take(size_mul(pairs_of(d), d.hidden));
-  w.act = o.take(size_mul(pairs_of(d), moe.ffn));
+  w.rows = o.take(size_mul(expert_rows(d), d.hidden));
+  w.act = o.take(size_mul(expert_rows(d), moe.ffn));
   w.shared_act = shared.take(size_mul(d.rows(), moe.shared_ffn));
   if (shared.end() > o.end()) o = shared;
   return w;
@@ -59,9 +96,15 @@ MixtureBackwardWorkspace mixture_backward_workspace(const TransformerDims& d, Of
   }
   // The shared expert runs backward after the others.
   Offsets shared = o;
-  w.rows = o.take(size_mul(pairs, d.hidden));
-  w.act = o.take(size_mul(pairs, moe.ffn));
-  w.dgate_up = o.take(size_mul(pairs, 2 * moe.ffn));
+  const std::int64_t computed = expert_rows(d);
+  w.rows = o.take(size_mul(computed, d.hidden));
+  w.act = o.take(size_mul(computed, moe.ffn));
+  if (d.expert_part.cuts()) {
+    w.dgate_up = o.take(size_mul(computed, moe.ffn));
+    w.dup = o.take(size_mul(computed, moe.ffn));
+  } else {
+    w.dgate_up = o.take(size_mul(computed, 2 * moe.ffn));
+  }
   w.shared_act = shared.take(size_mul(rows, moe.shared_ffn));
   w.dshared_gate = shared.take(size_mul(rows, moe.shared_ffn));
   w.dshared_up = shared.take(size_mul(rows, moe.shared_ffn));

@@ -18,8 +18,14 @@ std::int64_t pairs_of(const TransformerDims& dims);
 /// layer that has experts how many pairs each of them has, then the sum of its probabilities.
 std::int64_t balance_elems(const TransformerDims& dims, std::int64_t layers);
 
-/// Offsets in `saved`. R is the number of rows, P of pairs, E of experts, h the hidden size, and f
-/// and s are the widths of an expert and of the shared one.
+/// If ranks divide the experts of a layer: how many pairs a rank sends to the rank at `place` of
+/// their group, and how many arrive at this one. With learned routing, the most that may be.
+std::int64_t pairs_to(const TransformerDims& dims, std::int64_t place);
+std::int64_t arriving_pairs(const TransformerDims& dims);
+
+/// Offsets in `saved`. R is the number of rows, P of pairs, A of pairs that arrive from the ranks
+/// that divide experts, E of experts, h the hidden size, and f and s are the widths of an expert
+/// and of the shared one.
 struct MixtureSaved {
   std::int64_t probabilities = 0;  // [R][E], fp32, of the router
   std::int64_t weights = 0;        // [P], fp32, by row and choice
@@ -28,13 +34,19 @@ struct MixtureSaved {
   std::int64_t sources = 0;        // [P], int32: the pair at a place
   std::int64_t starts = 0;         // [E + 1], int32: the first place of each expert, and P
   std::int64_t gate_up = 0;        // [P][2 f], sorted
+  // In its place if ranks divide experts: what has arrived, sorted by this rank's experts.
+  std::int64_t arrived = 0;       // [A][h]
+  std::int64_t gate = 0, up = 0;  // [A][f]
+  std::int64_t arrivals = 0;      // [A], int32: the sorted place of what arrived at a place
+  std::int64_t own_starts = 0;    // [E], int32: as starts, of this rank's experts
+  std::int64_t returned = 0;      // [P][h], the experts' outputs, sorted
   std::int64_t shared_gate = 0, shared_up = 0;  // [R][s]
   std::int64_t shared_out = 0;                  // [R][h], before its factor
   std::int64_t shared_factor = 0;               // [R], fp32
   std::int64_t sum = 0;                         // [R][h], of the chosen experts
 };
 
-/// Offsets in the workspace of the forward pass.
+/// Offsets in the workspace of the forward pass. If ranks divide experts, rows and act have A rows.
 struct MixtureForwardWorkspace {
   std::int64_t rows = 0;        // [P][h], the experts' inputs, then their outputs
   std::int64_t act = 0;         // [P][f]
@@ -45,7 +57,8 @@ struct MixtureForwardWorkspace {
 struct MixtureBackwardWorkspace {
   std::int64_t rows = 0;      // [P][h], gradients of outputs, inputs, then gradients of inputs
   std::int64_t act = 0;       // [P][f], gradients of the activation's outputs, then these
-  std::int64_t dgate_up = 0;  // [P][2 f]
+  std::int64_t dgate_up = 0;  // [P][2 f]; divided experts: dgate and dup, [A][f] each
+  std::int64_t dup = 0;
   std::int64_t dweights = 0;  // [P], fp32
   std::int64_t dlogits = 0;   // [R][E]
   std::int64_t dbalance = 0;  // [E], fp32, of each expert's probabilities, by the balancing loss

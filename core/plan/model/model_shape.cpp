@@ -61,6 +61,33 @@ std::vector<std::vector<int>> ModelShape::recomputed_before() const {
   return again;
 }
 
+namespace {
+
+// DeepSpeed's groups of parameters where ranks divide experts: those of the experts, in groups of a
+// limited size, come after all others. Source: moe/utils.py,
+// split_params_into_different_moe_groups_for_optimizer.
+std::vector<std::vector<int>> groups_by_holders(const ModelShape& shape) {
+  constexpr std::int64_t most = 178'956'971;
+  std::vector<std::vector<int>> groups(1);
+  std::int64_t elems = most;  // of the last group of experts
+  for (int id = 0; id < std::ssize(shape.params); ++id) {
+    const Param& p = shape.params[static_cast<std::size_t>(id)];
+    if (p.holders == Holders::all) {
+      groups[0].push_back(id);
+      continue;
+    }
+    elems += p.elems;
+    if (elems > most) {
+      groups.emplace_back();
+      elems = p.elems;
+    }
+    groups.back().push_back(id);
+  }
+  return groups;
+}
+
+}  // namespace
+
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentrant) {
   const bool list = spec.family == Family::list;
   ModelShape shape = list ? build_list(spec) : build_decoder(spec);
@@ -69,10 +96,7 @@ ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentra
   if (!list) mark_gradients(shape, recompute);
   if (shape.visits.empty()) write_visits(shape, recompute);
   if (!list) mark_passes(shape);
-  if (shape.param_groups.empty()) {
-    shape.param_groups.emplace_back(shape.params.size());
-    std::iota(shape.param_groups[0].begin(), shape.param_groups[0].end(), 0);
-  }
+  if (shape.param_groups.empty()) shape.param_groups = groups_by_holders(shape);
   for (std::vector<int>& group : shape.param_groups)
     std::erase_if(group, [&](int id) { return !shape.params[id].updated(); });
   return shape;
@@ -96,7 +120,8 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     const bool conv1d = in_out && module.role != Role::head;
     const bool bias_first = is_linear(module.role) && (!weight_first || conv1d);
     if (bias_first) std::reverse(params.begin(), params.end());
-    // The tensors of experts' last product come before those of the first.
+    // The tensors of experts' last product come before those of the first, whose gate is the very
+    // last where it is a tensor of its own.
     if (module.role == Role::experts)
       std::rotate(params.begin(), params.begin() + std::ssize(params) / 2, params.end());
     for (const int id : params)

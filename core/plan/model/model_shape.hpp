@@ -38,6 +38,8 @@ struct Param {
   ParamUse use = ParamUse::trained;
   bool hidden_matrix = false;  // of a hidden layer: Muon updates these as matrices
   TensorSlice slice = {};  // which part of the tensor this is; `shape` and `elems` are the part's
+  Holders holders = Holders::all;
+  int drawn_as = -1;  // whose first values it has, by the place in the undivided model; -1: its own
   /// Whether backward makes its gradient.
   bool trained() const { return use == ParamUse::trained; }
   /// Whether the optimizer updates it. Unused parameters have an update too, by gradients of zero.
@@ -65,7 +67,8 @@ struct Module {
   // The parameter of a module inside that its own forward pass reads too, or -1: PEFT's modules ask
   // for the type of factor A.
   int reads_param = -1;
-  bool block = false;  // whether it is a block, which activation checkpointing runs again
+  bool exchanged = false;  // ranks send each other what it reads and what it makes
+  bool block = false;      // whether it is a block, which activation checkpointing runs again
   std::string python_class = {};  // of a list's module or of a mixture's container, if given
 };
 

@@ -28,6 +28,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .adapted = 0,
           .part = s.part,
           .sequence_part = s.sequence_part,
+          .expert_part = s.expert_part,
           .decoder = decoder};
 }
 

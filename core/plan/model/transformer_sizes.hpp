@@ -41,6 +41,7 @@ struct TransformerDims {
   // Whose part this is: heads and ffn are those of the part, and `sequence` that of the part of
   // each sample. All other sizes are those of the whole.
   AxisPart part = {}, sequence_part = {};
+  AxisPart expert_part = {};  // of each layer's experts
   SharedDecoder decoder = {};
 
   /// The rows of every activation: micro_batch * sequence.

@@ -20,14 +20,16 @@ std::vector<int> dealt(const std::vector<int>& params, int world) {
 }  // namespace
 
 FlatGroups::FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes,
-                       int world)
+                       int world, int with_experts)
     : model_(model), group_of_(model.params.size()), offset_of_(model.params.size()) {
   constexpr std::int64_t aligned_bytes = 16;
   for (const std::vector<int>& params : model.param_groups) {
     FlatGroup g;
     g.params = params;
+    if (!params.empty()) g.holders = model.params[params[0]].holders;
+    g.ranks = g.holders == Holders::all ? world : with_experts;
     std::int64_t end = 0;
-    for (int p : knobs.round_robin_gradients ? dealt(params, world) : params) {
+    for (int p : knobs.round_robin_gradients ? dealt(params, g.ranks) : params) {
       if (knobs.parameter_alignment)
         end = round_up(end, aligned_bytes / param_bytes, "partition: alignment");
       g.layout.push_back({p, end});
@@ -35,8 +37,8 @@ FlatGroups::FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int
       offset_of_[p] = end;
       end = checked_add(end, model.params[p].elems, "partition");
     }
-    g.padded = round_up(end, 2 * static_cast<std::int64_t>(world), "partition: padding");
-    g.partition = g.padded / world;
+    g.padded = round_up(end, 2 * static_cast<std::int64_t>(g.ranks), "partition: padding");
+    g.partition = g.padded / g.ranks;
     groups_.push_back(std::move(g));
   }
 }

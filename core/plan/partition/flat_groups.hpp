@@ -17,14 +17,17 @@
 namespace shardmark {
 
 /// One flat buffer. `padded` is its length and `partition` the length of one rank's part, in
-/// elements.
+/// elements; `ranks` divide it.
 struct FlatGroup {
   std::vector<int> params;        // as the optimizer lists them
   std::vector<FlatParam> layout;  // as they lie in the buffer
   std::int64_t padded = 0, partition = 0;
+  Holders holders = Holders::all;
+  int ranks = 1;
 };
 
-/// The part of a parameter in one rank's partition: its elements [first, first + elems).
+/// The part of a parameter in one rank's partition: its elements [first, first + elems). `rank` is
+/// the place among the ranks that divide the buffer.
 struct OwnedSlice {
   int rank = 0;
   std::int64_t first = 0, elems = 0;
@@ -33,15 +36,18 @@ struct OwnedSlice {
 /// The flat buffers of a model, and where each parameter lies in them.
 class FlatGroups {
  public:
+  /// `world` ranks divide a buffer, but for those of experts, which `with_experts` ranks divide.
   /// Throws SizeError when a padded size leaves 63 bits.
-  FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes, int world);
+  FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes, int world,
+             int with_experts = 1);
 
   const std::vector<FlatGroup>& groups() const { return groups_; }
   int group_of(int param) const { return group_of_[param]; }
   std::int64_t offset_of(int param) const { return offset_of_[param]; }
   /// The slices that cover the parameter, in the order of ranks and elements.
   std::vector<OwnedSlice> owners(int param) const;
-  /// The slice of `param` in the partition of `rank`; it may have no elements.
+  /// The slice of `param` in the partition of `rank`, the place among the ranks that divide its
+  /// buffer; it may have no elements.
   OwnedSlice owned(int param, int rank) const;
 
  private:

@@ -58,6 +58,21 @@ class MixtureWork : private WorkLists {
     }
   }
 
+  // What surrounds the pass of divided experts.
+  void exchange(Kernel kernel) {
+    const std::int64_t h = d_.hidden;
+    switch (kernel) {
+      case Kernel::forward_begin:
+        small("count_rows", moe_.experts, 1);
+        return stream("collect_rows", pairs_ * h, h, 2);
+      case Kernel::forward_end:
+        stream("convert", pairs_ * h, 1, 2);
+        return combine(d_.dtype, false);
+      case Kernel::backward_begin: return stream("weigh_gradients", pairs_ * h, h, 3);
+      default: return combine(Dtype::fp32, moe_.shared_ffn > 0);
+    }
+  }
+
  private:
   // `turned`: the weight is [in][out].
   void product_forward(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
@@ -129,7 +144,34 @@ class MixtureWork : private WorkLists {
           elems + static_cast<double>(arrays * out * dtype_bytes(into)), 1);
   }
 
+  // This rank's experts among those that ranks divide, with as many rows each.
+  void divided_forward() {
+    const std::int64_t h = d_.hidden, f = moe_.ffn, rows = arriving_pairs(d_);
+    small("place_arrivals", rows, 1);
+    stream("sort_arrivals", rows * h, h, 2);
+    product_forward(own_rows(), h, f, d_.dtype, 2 * own_experts());
+    stream(activation_kernel(d_.decoder->mlp.activation, false), rows * f, 1, 3);
+    product_forward(own_rows(), f, h, d_.dtype, own_experts());
+    stream("unsort_arrivals", rows * h, h, 2);
+  }
+  void divided_backward() {
+    const std::int64_t h = d_.hidden, f = moe_.ffn, rows = arriving_pairs(d_);
+    stream("sort_arrivals", rows * h, h, 2);
+    product_input(own_rows(), f, h, d_.dtype, false, own_experts());
+    stream(activation_kernel(d_.decoder->mlp.activation, true), rows * f, 1, 6);
+    product_weight(own_rows(), f, h, own_experts());
+    product_weight(own_rows(), h, f, 2 * own_experts());
+    product_input(own_rows(), h, f, d_.dtype, false, own_experts());
+    product_input(own_rows(), h, f, d_.dtype, true, own_experts());
+    stream("unsort_arrivals", rows * h, h, 2);
+  }
+  std::int64_t own_experts() const { return moe_.experts / d_.expert_part.ranks; }
+  std::int64_t own_rows() const {
+    return std::max<std::int64_t>(arriving_pairs(d_) / own_experts(), 1);
+  }
+
   void experts_forward() {
+    if (d_.expert_part.cuts()) return divided_forward();
     const std::int64_t h = d_.hidden, f = moe_.ffn;
     stream("collect_rows", pairs_ * h, h, 2);
     for_each_size([&](std::int64_t rows, std::int64_t count) {
@@ -143,6 +185,7 @@ class MixtureWork : private WorkLists {
   }
 
   void experts_backward() {
+    if (d_.expert_part.cuts()) return divided_backward();
     const std::int64_t h = d_.hidden, f = moe_.ffn;
     stream("collect_rows", pairs_ * h, h, 2);
     for_each_size([&](std::int64_t rows, std::int64_t count) {
@@ -190,6 +233,10 @@ std::string_view activation_kernel(Activation activation, bool backward) {
   constexpr auto backwards = enum_names<Activation>("gelu_backward", "gelu_exact_backward",
                                                     "relu_backward", "swiglu_backward");
   return (backward ? backwards : forwards)[activation];
+}
+
+void add_exchange_work(const TransformerDims& dims, Kernel kernel, Work& work) {
+  MixtureWork(dims, false, false, work).exchange(kernel);
 }
 
 void add_mixture_work(const TransformerDims& dims, Role role, bool backward, bool trained,

@@ -41,6 +41,8 @@ class ModuleWork : private WorkLists {
   void add() {
     if (module_.adapts != Role::container)
       return add_adapter_work(d_, module_, event_.kernel == Kernel::backward, accumulate_, work_);
+    if (module_.exchanged && event_.kernel != Kernel::forward && event_.kernel != Kernel::backward)
+      return exchange();
     switch (event_.kernel) {
       case Kernel::forward: return forward();
       case Kernel::backward: return backward();
@@ -96,6 +98,7 @@ class ModuleWork : private WorkLists {
   void scale_gradient();
   void activation(bool backward);
   void mixture(bool backward);
+  void exchange();
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {
@@ -272,7 +275,15 @@ void ModuleWork::mixture(bool backward) {
   add_mixture_work(d_, role_, backward, trained_, accumulate_, work_);
   if (backward && role_ == (shared ? Role::shared_gate : Role::router)) without_norm();
   const bool last = role_ == (shared ? Role::shared_router : Role::experts);
-  if (!backward && last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
+  if (!backward && last && !module_.exchanged && !decoder_.norms_after())
+    stream("residual", rows_ * h_, 1, 3);
+}
+
+// What comes before and after a pass of experts that ranks divide.
+void ModuleWork::exchange() {
+  add_exchange_work(d_, event_.kernel, work_);
+  const bool last = event_.kernel == Kernel::forward_end && decoder_.moe.shared_ffn == 0;
+  if (last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
 }
 
 void ModuleWork::forward() {

@@ -19,7 +19,8 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
       again_(program.model.recomputed_before()),
       decoder_(trains_ ? decoder_of(program.model.spec) : SharedDecoder()),
       divided_(trains_ && program.model.spec.part.cuts()),
-      sequences_(program, writer) {
+      sequences_(program, writer),
+      experts_(program, writer) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;
     if (unit < 0) continue;  // an alias in a unit without parameters
@@ -146,10 +147,25 @@ void ComputeWriter::end_forward(int module) {
 void ComputeWriter::end_backward() {
   if (open_ < 0) return;
   const int module = std::exchange(open_, -1);
+  if (exchanged(module)) return end_exchanged(Kernel::backward_end, module);
   if (role(module) == Role::attn_proj)
     return sequences_.backward(attention_place(module, Kernel::backward));
   exchange(Op::all_reduce, w_.read(partial_), w_.write(partial_));
   write(Kernel::backward_end, module, {}, {});
+}
+
+void ComputeWriter::begin_exchanged(Kernel kernel, int module) {
+  const bool forward = kernel == Kernel::forward_begin;
+  experts_.begin(forward);
+  write(kernel, module, {}, {});
+  if (forward) experts_.send_counts();
+  experts_.send_away();
+}
+
+void ComputeWriter::end_exchanged(Kernel kernel, int module) {
+  experts_.send_home();
+  write(kernel, module, {}, {});
+  experts_.end(kernel == Kernel::forward_end);
 }
 
 void ComputeWriter::end_micro() {
@@ -181,6 +197,10 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
       return kernel == Kernel::forward ? u.workspace_forward : u.workspace_backward;
     case ModuleBuffer::partial: return partial_;
     case ModuleBuffer::balance: return balance_;
+    case ModuleBuffer::counts_sent: return experts_.counts_sent();
+    case ModuleBuffer::counts_received: return experts_.counts_received();
+    case ModuleBuffer::home: return experts_.home();
+    case ModuleBuffer::away: return experts_.away();
   }
   return no_slot;
 }
@@ -250,7 +270,9 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     const std::vector<int> ids = p_.model.params_of(module);
     std::vector<Operand> operands;
     for (int id : ids) operands.push_back(where(id));
+    if (exchanged(module)) begin_exchanged(Kernel::forward_begin, module);
     write(Kernel::forward, module, std::move(operands), ids);
+    if (exchanged(module)) end_exchanged(Kernel::forward_end, module);
     if (divided_) end_forward(module);
     if (sequences_.divides() && role(module) == Role::v)
       sequences_.forward(attention_place(module, Kernel::forward));
@@ -281,8 +303,10 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   if (trains_) acquire({dx_, module == u.first_backward ? u.workspace_backward : no_slot});
   const std::vector<int> trained = p_.model.trained_params_of(module);
   const bool passes_on = trains_ && p_.model.modules[module].input_gradient;
+  if (exchanged(module)) begin_exchanged(Kernel::backward_begin, module);
   if (!trained.empty() || passes_on) write_backward(module, where, trained, grads);
-  const bool exchanges = sequences_.divides() && role(module) == Role::attn_proj;
+  const bool exchanges =
+      exchanged(module) || (sequences_.divides() && role(module) == Role::attn_proj);
   if (exchanges || (divided_ && cut_of(role(module)) == Cut::columns)) open_ = module;
   if (!trains_) return;
   if (module == u.last_backward) release({u.workspace_backward, u.saved, u.x_in});

@@ -10,6 +10,7 @@
 
 #include <core/plan/kernels.hpp>
 #include <core/plan/plan.hpp>
+#include <core/plan/write/expert_exchange.hpp>
 #include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/sequence_exchange.hpp>
 
@@ -34,7 +35,8 @@ class ComputeWriter {
   void end_micro();
 
   /// Writes what the last backward of a divided module left to do: its ranks add up the gradient of
-  /// the input, or those that divide samples compute attention. The next call does so, too; a
+  /// the input, those that divide samples compute attention, or those that divide experts return
+  /// gradients. The next call does so, too; a
   /// schedule calls this where what it writes in between comes later, as the hooks of a module do,
   /// but not those of its gradients.
   void end_backward();
@@ -71,6 +73,9 @@ class ComputeWriter {
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
   void end_forward(int module);
   AttentionPlace attention_place(int module, Kernel kernel) const;
+  bool exchanged(int module) const { return trains_ && p_.model.modules[module].exchanged; }
+  void begin_exchanged(Kernel kernel, int module);
+  void end_exchanged(Kernel kernel, int module);
   void exchange(Op op, Operand send, Operand receive);
   void acquire(std::initializer_list<int> slots);
   void release(std::initializer_list<int> slots);
@@ -83,6 +88,7 @@ class ComputeWriter {
   SharedDecoder decoder_;
   const bool divided_;
   SequenceExchange sequences_;
+  ExpertExchange experts_;
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
   int balance_ = no_slot;                    // as mixture_sizes.hpp says
   int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums

@@ -141,10 +141,10 @@ Event& PlanWriter::collective(Op op, Reduction reduction, Dtype dtype, std::int6
 
 Event& PlanWriter::exchange(Operand send, Operand receive, std::span<const std::int64_t> to,
                             std::span<const std::int64_t> from, std::int64_t largest_part,
-                            std::span<const int> params) {
+                            std::span<const int> params, int group) {
   const std::array<Operand, 2> operands{send, receive};
   Event& e = collective(Op::all_to_all, Reduction::none, program_.slots[send.slot].dtype,
-                        std::max(send.elems, receive.elems), operands, params);
+                        std::max(send.elems, receive.elems), operands, params, group);
   std::vector<std::int64_t>& counts = program_.part_counts;
   e.parts = {static_cast<std::int32_t>(counts.size()), static_cast<std::int32_t>(2 * to.size())};
   e.largest_part = largest_part;

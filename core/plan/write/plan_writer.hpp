@@ -61,11 +61,11 @@ class PlanWriter {
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                     std::span<const Operand> operands, std::span<const int> params = {},
                     int group = of_partition, int root = -1);
-  /// An all_to_all of the world whose parts differ: how many elements this rank sends to each rank
+  /// An all_to_all whose parts may differ: how many elements this rank sends to each rank
   /// and receives from each, and the most that any two ranks exchange.
   Event& exchange(Operand send, Operand receive, std::span<const std::int64_t> to,
                   std::span<const std::int64_t> from, std::int64_t largest_part,
-                  std::span<const int> params);
+                  std::span<const int> params, int group = of_partition);
   /// Copies from one tier to another, in the same type and size. Files are reached from the host
   /// only.
   Event& copy(Operand source, Operand destination);

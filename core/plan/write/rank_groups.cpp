@@ -58,6 +58,10 @@ void add_mesh(Program& program) {
   }
   if (mesh.sequence_ranks() > 1)
     program.sequence_group = add(program, "sequence", mesh.sequence_group());
+  if (mesh.expert_ranks() > 1) {
+    program.expert_group = add(program, "expert", mesh.expert_group());
+    program.same_experts_group = add(program, "expert_data", mesh.same_experts_group());
+  }
 }
 
 int add_block(Program& program, std::string name, int size) {

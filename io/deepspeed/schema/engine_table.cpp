@@ -51,9 +51,9 @@ constexpr Key tp_group_keys[] = {
 };
 
 constexpr Key expert_parallel[] = {
-    Key("enabled", truth, "false").refused(),
+    Key("enabled", truth, "false", "divide experts").used(),
     Key("load_balance_coeff", any, "null").used(),
-    Key("autoep_size", any, "1"),
+    Key("autoep_size", any, "1", "the ranks that divide the experts of a layer").used(),
     Key("expert_tensor_parallel_size", any, "1"),
     Key("validate_folding_routing", any, "false"),
     Key("async_split_plan", any, "false"),

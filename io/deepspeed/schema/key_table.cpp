@@ -65,7 +65,7 @@ constexpr Key top_level[] = {
     Key("vocabulary_size", any, "null"),
     Key("sequence_parallel_size", integer, "1", "the ranks that divide each sample").at_least(1).used(),
     Key("data_parallel_size", integer, "null").refused(),
-    Key("use_data_before_expert_parallelism", truth, "false"),
+    Key("use_data_before_expert_parallelism", truth, "false", "ranks with the same experts are neighbours").used(),
     Key("disable_python_gc", truth, "false"),
     Key("expert_parallel", any, "{}").used(),
     Key("dataloader_drop_last", truth, "false"),

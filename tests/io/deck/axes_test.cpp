@@ -124,5 +124,50 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedSamples) {
               {"deepspeed.sequence_parallel_size = 0", "at least 1"});
 }
 
+const char* const mixture_deck = R"({
+    "model": {"family": "decoder", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2, "ffn": 48,
+              "sequence": 8, "vocab": 64, "routing": "balanced",
+              "moe": {"experts": 6, "per_token": 2, "ffn": 24, "normalised": true}},
+    "data": {"source": "uniform"},
+    "deepspeed": {"train_micro_batch_size_per_gpu": 3, "zero_optimization": {"stage": 1},
+                  "use_data_before_expert_parallelism": true,
+                  "expert_parallel": {"enabled": true, "autoep_size": 2}},
+    "run": {"steps": 1}})";
+
+TEST_F(Axes, LetRanksThatDivideExpertsHaveBatchesOfTheirOwn) {
+  const Deck deck = load_deck(folder_.write("m.json", mixture_deck), {});
+  EXPECT_EQ(deck.zero.parallel.expert, 2);
+  EXPECT_TRUE(deck.zero.parallel.same_experts_near);
+  EXPECT_EQ(infer_batch(deck.zero, 8, path_).global, 24);
+}
+
+TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
+  const std::string path = folder_.write("m.json", mixture_deck);
+  std::vector<Refused> cases = {
+      {"deepspeed.expert_parallel.autoep_size=4", "6 experts per layer"},
+      {"model.routing=learned", "model.routing \"learned\""},
+      {"model.moe.normalised=false", "do not add up to 1"},
+      {"model.moe.shared_ffn=16", "a shared expert"},
+      {"model.moe.bias=true", "experts with biases"},
+      {"model.moe.gate={\"limit\": 7}", "whose gate has a limit"},
+      {"model.moe.interleaved=true", "laid out as gpt_oss"},
+      {"model.moe.balance_loss=0.01", "a loss that balances experts"},
+      {"deepspeed.zero_optimization.stage=0", "stage 0"},
+      {"deepspeed.zero_optimization.stage=3", "stage 3"},
+      {"deepspeed.zero_optimization.offload_optimizer={\"device\": \"cpu\"}", "offload_optimizer"},
+      {"deepspeed.sequence_parallel_size=2", "sequence_parallel_size"},
+      {"run.compute=none", "run.compute"},
+      {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
+  };
+  for (const auto& [set, says] : cases) {
+    SCOPED_TRACE(set);
+    expect_says(message_of<DeckError>([&, s = std::string(set)] { load_deck(path, {s}); }),
+                {"not modelled yet", says});
+  }
+  expect_says(message_of<DeckError>(
+                  [&] { load_deck(path, {"deepspeed.zero_optimization.reduce_scatter=false"}); }),
+              {"reduce_scatter = false", "set it to true"});
+}
+
 }  // namespace
 }  // namespace shardmark::test::axes_test

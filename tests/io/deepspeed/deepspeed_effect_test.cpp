@@ -80,6 +80,8 @@ TEST(DeepSpeedEffect, is_missing_for_the_reason_given_and_for_that_key_alone) {
       {R"("hybrid_engine": {"enabled": false, "inference_tp_size": 2})",
        "hybrid_engine.inference_tp_size", "not enabled"},
       {R"("expert_parallel": {"autoep_size": 2})", "expert_parallel.autoep_size", "not enabled"},
+      {R"("use_data_before_expert_parallelism": true)", "use_data_before_expert_parallelism",
+       "expert_parallel.enabled"},
       {R"("torch_autocast": {"enabled": false, "dtype": "bf16"})", "torch_autocast.dtype",
        "not enabled"},
       {R"("torch_autocast": {"enabled": true, "dtype": "bf16",

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules: layers or samples divided over ranks change the communication and not the training. Losses
-// and norms are those of an undivided run within the rounding of sums in another order, predictions
-// equal measurements group by group, and ranks that hold the same part agree in the end.
+// Rules: layers, samples or experts divided over ranks change the communication and not the
+// training. Losses and norms are those of an undivided run within the rounding of sums in another
+// order, predictions equal measurements group by group, and ranks that hold the same part agree in
+// the end.
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/print.hpp>
+#include <io/deck/deck_reader.hpp>
+#include <tests/support/io_scratch.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::test::divided_run_test {
@@ -144,6 +147,84 @@ TEST(DividedRun, DividedSamplesTrainNearlyTheSameIn16Bits) {
       SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << s);
       expect_near(train_in_groups(by_samples(plain, s), 4), want, 2e-3);
     }
+  }
+}
+
+// A mixture with 8 experts, of which each token has 2 by turns. With 8 tokens per sample each
+// expert has as many rows.
+Deck mixture_deck(int stage, std::int64_t accumulation = 1, std::int64_t sequence = 8) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", R"({
+      "model": {"family": "decoder", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
+                "ffn": 48, "sequence": 8, "vocab": 52, "routing": "balanced",
+                "moe": {"experts": 8, "per_token": 2, "ffn": 24, "normalised": true}},
+      "data": {"source": "uniform"},
+      "deepspeed": {"train_micro_batch_size_per_gpu": 1},
+      "run": {"steps": 1}})");
+  Deck deck = small_deck(stage, world() * accumulation, accumulation);
+  deck.model = load_deck(path, {}).model;
+  deck.model.sequence = sequence;
+  deck.zero.gradient_clipping = 0.1;
+  return deck;
+}
+
+// Undivided, stages 1 and 2 train the same.
+TEST(DividedRun, DividedExpertsTrainTheSameForTwentySteps) {
+  const Deck plain = mixture_deck(1);
+  const Trained want = train_in_groups(plain, 20);
+  for (const int e : degrees())
+    for (const int stage : {1, 2}) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
+      Deck deck = plain;
+      deck.zero.stage = stage;
+      deck.zero.parallel.expert = e;
+      deck.zero.parallel.same_experts_near = stage == 2;
+      deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+      expect_near(train_in_groups(deck, 20), want, 1e-5);
+    }
+}
+
+// With 7 tokens per sample some experts have one row more, so that ranks exchange parts of
+// different sizes.
+TEST(DividedRun, DividedExpertsTrainTheSameWithUnequalPartsRecomputationAndOrderedSums) {
+  for (const int stage : {1, 2}) {
+    Deck plain = mixture_deck(stage, 2, 7);
+    plain.run.activation_checkpointing = true;
+    plain.run.reductions = Reductions::ordered;
+    plain.zero.knobs.reduce_bucket_size = 2000;
+    const Trained want = train_in_groups(plain, 4);
+    for (const int e : degrees())
+      for (const bool rooted : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e << " " << rooted);
+        Deck deck = plain;
+        deck.zero.parallel.expert = e;
+        deck.zero.knobs.use_multi_rank_bucket_allreduce = !rooted;
+        expect_near(train_in_groups(deck, 4), want, 1e-5);
+      }
+  }
+}
+
+TEST(DividedRun, DividedExpertsTrainNearlyTheSameIn16Bits) {
+  Deck plain = mixture_deck(2);
+  set_precision(plain, Dtype::bf16, Dtype::bf16);
+  const Trained want = train_in_groups(plain, 4);
+  for (const int e : degrees()) {
+    Deck deck = plain;
+    deck.zero.parallel.expert = e;
+    expect_near(train_in_groups(deck, 4), want, 2e-3);
+  }
+}
+
+// An infinity in the experts of one rank reaches every rank.
+TEST(DividedRun, AStepWhoseExpertsOverflowIsSkippedByAll) {
+  for (const int e : degrees()) {
+    Deck deck = mixture_deck(2);
+    deck.zero.parallel.expert = e;
+    set_precision(deck, Dtype::fp16, Dtype::fp16);
+    deck.zero.precision.loss_scale = {true, 0x1p21, 5, 1, false, 1};
+    const Trained o = train_in_groups(deck, 8);
+    const auto skipped = std::count(o.skipped.begin(), o.skipped.end(), true);
+    EXPECT_TRUE(skipped > 0 && skipped < std::ssize(o.skipped));
   }
 }
 

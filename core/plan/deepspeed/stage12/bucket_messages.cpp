@@ -8,16 +8,16 @@ namespace shardmark {
 namespace {
 
 // Appends slices, and starts a new message after the slice that brings one beyond `most`.
-void append_cut(std::vector<BucketMessage>& messages, int root,
-                const std::vector<BucketSlice>& slices, std::int64_t most) {
-  BucketMessage message{root, {}, {}};
+void append_cut(std::vector<BucketMessage>& messages, const BucketMessage& whole,
+                std::int64_t most) {
+  BucketMessage message{whole.root, whole.holders, {}, {}};
   std::int64_t elems = 0;  // of the message; kept, since there may be tens of thousands of slices
-  for (const BucketSlice& s : slices) {
+  for (const BucketSlice& s : whole.slices) {
     message.slices.push_back(s);
     elems += s.elems;
     if (elems <= most) continue;
     messages.push_back(std::move(message));
-    message = {root, {}, {}};
+    message = {whole.root, whole.holders, {}, {}};
     elems = 0;
   }
   if (!message.slices.empty()) messages.push_back(std::move(message));
@@ -73,10 +73,12 @@ std::vector<BucketSlice> slices_of(const std::vector<BucketEntry>& bucket, const
          const OwnedSlice& owned : owners) {
       const int matrix =
           owners.size() > 1 && model.params[entry.param].hidden_matrix ? entry.param : -1;
-      if (!slices.empty() && slices.back().owner == owned.rank && slices.back().matrix == matrix)
+      const Holders holders = model.params[entry.param].holders;
+      if (!slices.empty() && slices.back().owner == owned.rank && slices.back().matrix == matrix &&
+          slices.back().holders == holders)
         slices.back().elems += owned.elems;
       else
-        slices.push_back({owned.rank, entry.at + owned.first, owned.elems, matrix});
+        slices.push_back({owned.rank, entry.at + owned.first, owned.elems, matrix, holders});
     }
   return slices;
 }
@@ -98,16 +100,16 @@ std::vector<int> lost_gradients(const std::vector<BucketEntry>& bucket, const Fl
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size) {
-  std::vector<BucketMessage> whole;  // by root, in the order of their first slices
-  std::unordered_map<int, std::size_t> place;
+  std::vector<BucketMessage> whole;  // by holders and root, in the order of their first slices
+  EnumArray<Holders, std::unordered_map<int, std::size_t>> place;
   for (const BucketSlice& s : slices_of(bucket, groups, model)) {
     const int root = rooted && s.matrix < 0 ? s.owner : no_root;
-    const std::size_t i = place.try_emplace(root, whole.size()).first->second;
-    if (i == whole.size()) whole.push_back({root, {}, {}});
+    const std::size_t i = place[s.holders].try_emplace(root, whole.size()).first->second;
+    if (i == whole.size()) whole.push_back({root, s.holders, {}, {}});
     whole[i].slices.push_back(s);
   }
   std::vector<BucketMessage> messages;
-  for (const BucketMessage& m : whole) append_cut(messages, m.root, m.slices, bucket_size);
+  for (const BucketMessage& m : whole) append_cut(messages, m, bucket_size);
   find_completed(bucket, model, messages);
   return messages;
 }

@@ -18,12 +18,14 @@ struct BucketEntry {
   std::int64_t at = 0;
 };
 
-/// Elements [at, at + elems) of the bucket, which `owner` keeps. Of a matrix that Muon updates and
-/// several ranks own, `matrix` is the parameter, and all its owners keep the slice.
+/// Elements [at, at + elems) of the bucket, which `owner` keeps, a place among the holders. Of a
+/// matrix that Muon updates and several ranks own, `matrix` is the parameter, and all its owners
+/// keep the slice.
 struct BucketSlice {
   int owner = 0;
   std::int64_t at = 0, elems = 0;
   int matrix = -1;
+  Holders holders = Holders::all;
 };
 
 /// The root of a message that is all-reduced.
@@ -31,7 +33,8 @@ inline constexpr int no_root = -1;
 
 /// One collective. If it has several slices, they are flattened into one tensor.
 struct BucketMessage {
-  int root = no_root;  // no_root for an all_reduce; otherwise a reduce to this rank
+  int root = no_root;  // no_root for an all_reduce; otherwise a reduce to this one of the holders
+  Holders holders = Holders::all;  // the ranks that add up its gradients
   std::vector<BucketSlice> slices;
   std::vector<int> completes;  // parameters whose last element this message carries
   std::int64_t elems() const;
@@ -50,9 +53,9 @@ std::vector<int> lost_gradients(const std::vector<BucketEntry>& bucket, const Fl
 /// Joins slices that follow each other directly, whoever owns them.
 std::vector<BucketSlice> joined(const std::vector<BucketSlice>& slices);
 
-/// The messages of a bucket: one all_reduce of all slices or, if `rooted`, one reduce per owner and
-/// one all_reduce of the matrices that several ranks keep, in the order of first appearance. Each
-/// is cut once it holds more than `bucket_size` elements.
+/// The messages of a bucket, of the same holders each: one all_reduce of all slices or, if
+/// `rooted`, one reduce per owner and one all_reduce of the matrices that several ranks keep, in
+/// the order of first appearance. Each is cut once it holds more than `bucket_size` elements.
 std::vector<BucketMessage> messages_of(const std::vector<BucketEntry>& bucket,
                                        const FlatGroups& groups, const ModelShape& model,
                                        bool rooted, std::int64_t bucket_size);

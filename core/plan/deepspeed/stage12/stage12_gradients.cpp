@@ -152,9 +152,9 @@ void FlatBuckets::send(Sent& sent, const BucketMessage& message) {
     data = w_.update(flat);
   }
   if (message.root == no_root)
-    collectives_.all_reduce(data, {}, message.completes, sent.type);
+    collectives_.all_reduce(data, {}, message.completes, sent.type, message.holders);
   else
-    collectives_.reduce_to(data, message.root, message.completes, sent.type);
+    collectives_.reduce_to(data, message.root, message.completes, sent.type, message.holders);
 }
 
 // Without contiguous_gradients the tensors of a bucket are copied together, all-reduced once, and
@@ -207,7 +207,7 @@ void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) 
   } else {
     std::int64_t at = 0;
     for (const BucketSlice& s : flattened.back) {
-      if (s.matrix >= 0 ? states_.owns(s.matrix) : s.owner == p_.partition_rank())
+      if (s.matrix >= 0 ? states_.owns(s.matrix) : s.owner == p_.mesh.place_in(s.holders))
         c_.convert(c_.write_part(sent.slot, s.at, s.elems),
                    c_.read_part(flattened.slot, at, s.elems));
       at += s.elems;

@@ -107,7 +107,15 @@ class Stage12Schedule final : public FlatSteps {
     return buckets_.counted_grads(static_cast<std::size_t>(set));
   }
   int sums() const override { return c_.knobs.compute_grad_norm ? gradient_sets() : 0; }
-  void reduce_sum(int sum) override { scalars_.reduce_sum(sum, Dtype::fp32, false); }
+  void reduce_sum(int sum) override {
+    scalars_.reduce_sum(sum, Dtype::fp32, false);
+    if (sum + 1 < sums()) return;
+    // DeepSpeed averages the norms of experts among the ranks with the same ones, which have the
+    // same norms already.
+    for (int g = 0; g < sums(); ++g)
+      if (const Holders h = groups()[static_cast<std::size_t>(g)].holders; h != Holders::all)
+        scalars_.average_sum(g, Dtype::fp32, c_.program.group_of(h));
+  }
   std::vector<int> params_of_sums() const override { return scalars_.updates_of(groups(), sums()); }
 
   // With the optimizer on the host the flag was set as gradients arrived.
@@ -163,7 +171,7 @@ void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& 
   // BF16_Optimizer lays parameters out as they come.
   if (bf16_optimizer) knobs.parameter_alignment = knobs.round_robin_gradients = false;
   const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model),
-                          program.partition_ranks());
+                          program.partition_ranks(), program.mesh.ranks_of(Holders::of_experts));
   for (const FlatGroup& g : groups.groups()) {
     program.partition.padded = checked_add(program.partition.padded, g.padded, "partition");
     program.partition.per_rank += g.partition;

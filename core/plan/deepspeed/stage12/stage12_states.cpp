@@ -60,12 +60,12 @@ void FlatStates::update_partition(std::size_t g, Operand grad, bool clipped) {
 }
 
 void FlatStates::gather_params() {
-  if (c_.world() == 1) return;
   for (std::size_t g = 0; g < groups().size(); ++g) {
+    if (groups()[g].ranks == 1) continue;
     const int param = slots_[g].param;
     collectives_.issue(Op::all_gather, Reduction::none,
                        c_.read_part(param, own_first(g), groups()[g].partition), w_.write(param),
-                       groups()[g].params);
+                       groups()[g].params, -1, p_.group_of(groups()[g].holders));
   }
 }
 

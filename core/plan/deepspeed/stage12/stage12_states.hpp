@@ -37,14 +37,16 @@ class FlatStates {
   }
   /// The first element of group `g` that this rank owns.
   std::int64_t own_first(std::size_t g) const {
-    return groups()[g].partition * p_.partition_rank();
+    return groups()[g].partition * p_.mesh.place_in(groups()[g].holders);
   }
   /// Whether Muon updates group `g`; AdamW updates the other groups then.
   bool has_matrices(std::size_t g) const {
     return shardmark::has_matrices(p_.model, groups()[g].params);
   }
   Optimizer optimizer_of(std::size_t g) const { return c_.optimizer_of(has_matrices(g)); }
-  OwnedSlice owned(int param) const { return flat_.owned(param, p_.partition_rank()); }
+  OwnedSlice owned(int param) const {
+    return flat_.owned(param, p_.mesh.place_in(c_.param(param).holders));
+  }
   bool owns(int param) const { return c_.param(param).updated() && owned(param).elems > 0; }
   /// The place of a parameter in its group's flat buffer, or by itself if it is frozen.
   Operand param(int id) const {

@@ -25,11 +25,14 @@ TEST(Mesh, HasTheGroupsThatDeepSpeedMakes) {
     const json& groups = r.raw.at("groups");
     if (groups.contains("tensor")) {
       EXPECT_EQ(mesh.tensor_group(), groups.at("tensor").get<Ranks>());
+    } else if (groups.contains("expert")) {
+      EXPECT_EQ(mesh.expert_group(), groups.at("expert").get<Ranks>());
+      EXPECT_EQ(mesh.same_experts_group(), groups.at("expert_data").get<Ranks>());
     } else {
       EXPECT_EQ(mesh.sequence_group(), groups.at("sequence").get<Ranks>());
     }
   }
-  EXPECT_GE(cases, 53);
+  EXPECT_GE(cases, 75);
 }
 
 TEST(Mesh, EveryRankIsInOneGroupOfEachKind) {
@@ -81,6 +84,22 @@ TEST(Mesh, RanksThatDivideSamplesShareThePartition) {
   EXPECT_EQ(mesh.data_parts(), 2);
   EXPECT_EQ(mesh.data_part(), 1);
   EXPECT_EQ(mesh.sharing(), 4);
+}
+
+TEST(Mesh, RanksWithTheSameExpertsAreAtOnePlaceOfTheirBlocks) {
+  for (const bool near : {false, true})
+    for (int rank = 0; rank < 8; ++rank) {
+      const Mesh mesh(8, rank, {.expert = 2, .same_experts_near = near});
+      EXPECT_EQ(mesh.ranks_of(Holders::of_experts), 4);
+      EXPECT_EQ(mesh.expert_group().at(static_cast<std::size_t>(mesh.expert_rank())), rank);
+      const auto place = static_cast<std::size_t>(mesh.place_in(Holders::of_experts));
+      EXPECT_EQ(mesh.same_experts_group().at(place), rank);
+      for (const int other : mesh.same_experts_group())
+        EXPECT_EQ(mesh.expert_rank_of(other), mesh.expert_rank());
+      EXPECT_EQ(mesh.ranks_of(Holders::all), 8);
+      EXPECT_EQ(mesh.place_in(Holders::all), rank);
+      EXPECT_EQ(mesh.data_parts(), 8) << "each rank has samples of its own";
+    }
 }
 
 }  // namespace

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <fmt/core.h>
+
+#include <core/nn/layers/activation.hpp>
+#include <core/nn/models/divided_experts.hpp>
+#include <core/read_back.hpp>
+
+namespace shardmark {
+
+ExpertArrivals DividedExperts::arrivals() const {
+  const auto ints = [&](std::int64_t at) {
+    return reinterpret_cast<std::int32_t*>(c_.saved_at(at));
+  };
+  return {c_.dims.expert_part.ranks, own(), arriving_pairs(c_.dims), ints(s_.arrivals),
+          ints(s_.own_starts)};
+}
+
+// The first sorted place of each of this rank's experts, and how many rows have arrived.
+std::vector<std::int32_t> DividedExperts::own_starts() const {
+  std::vector<std::int32_t> starts(static_cast<std::size_t>(own()) + 1);
+  copy_to_host(c_.ctx.space, starts.data(), arrivals().starts, starts.size() * sizeof starts[0]);
+  return starts;
+}
+
+// Calls `f(expert, first place, rows, product)`, also for experts without rows.
+template<class F>
+void DividedExperts::for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
+                                     const F& f) const {
+  for (std::size_t e = 0; e + 1 < first.size(); ++e)
+    f(static_cast<std::int64_t>(e), std::int64_t{first[e]}, std::int64_t{first[e + 1]} - first[e],
+      Linear(c_.ctx, first[e + 1] - first[e], scratch.gemm()));
+}
+
+void DividedExperts::forward_begin() const {
+  count_rows(c_.ctx, routes_, c_.b.counts_sent);
+  if (!c_.b.expert_rows.empty()) {
+    std::vector<std::int32_t> counts(c_.b.expert_rows.size());
+    copy_to_host(c_.ctx.space, counts.data(), c_.b.counts_sent, counts.size() * sizeof counts[0]);
+    for (std::size_t e = 0; e < counts.size(); ++e) c_.b.expert_rows[e] += counts[e];
+  }
+  collect_rows(c_.ctx, routes_, c_.h, x_, home());
+}
+
+void DividedExperts::forward(Tensors t, const Scratch& scratch,
+                             const MixtureForwardWorkspace& w) const {
+  const std::int64_t h = c_.h, f = moe_.ffn;
+  const ExpertArrivals by = arrivals();
+  const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
+  const Stored gate = c_.saved(s_.gate), up = c_.saved(s_.up);
+  arrange_arrivals(c_.ctx, by, c_.b.counts_received);
+  const std::vector<std::int32_t> starts = own_starts();
+  if (starts.back() != by.rows)
+    throw PlanError(
+        fmt::format("experts: {} rows arrived where the plan has {}: the ranks do not "
+                    "route alike",
+                    starts.back(), by.rows));
+  sort_arrivals(c_.ctx, by, h, away(), arrived);
+  for_each_expert(scratch, starts,
+                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
+                    if (count == 0) return;
+                    const ConstStored x = arrived.at(first * h);
+                    l.forward(h, f, x, t.weight.at(e * f * h), nullptr, gate.at(first * f));
+                    l.forward(h, f, x, t.up.at(e * f * h), nullptr, up.at(first * f));
+                  });
+  gated_forward(c_.ctx, c_.decoder.mlp.activation, {by.rows, f, f}, gate, up, act);
+  for_each_expert(scratch, starts,
+                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
+                    if (count == 0) return;
+                    l.forward(f, h, act.at(first * f), t.down.at(e * h * f), nullptr,
+                              rows.at(first * h));
+                  });
+  unsort_arrivals(c_.ctx, by, h, rows, away());
+}
+
+void DividedExperts::forward_end(Stored out) const {
+  const Stored returned = c_.saved(s_.returned);
+  convert(c_.ctx, routes_.pairs() * c_.h, returned, home());
+  combine_rows(c_.ctx, routes_, c_.h, routes_.weights, returned, out, false);
+}
+
+void DividedExperts::backward_begin(const Scratch& scratch, const MixtureBackwardWorkspace& w,
+                                    ConstStored dy) const {
+  weigh_gradients(c_.ctx, routes_, c_.h, dy, c_.saved(s_.returned), home(),
+                  scratch.fp32(w.dweights));
+}
+
+void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
+                              const MixtureBackwardWorkspace& w) const {
+  const std::int64_t h = c_.h, f = moe_.ffn, matrix = h * f;
+  const ExpertArrivals by = arrivals();
+  const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
+  const Stored dgate = scratch[w.dgate_up], dup = scratch[w.dup];
+  const auto weight_backward = [&](const Linear& linear, std::int64_t in, std::int64_t out,
+                                   std::int64_t count, ConstStored d, ConstStored from, Stored all,
+                                   std::int64_t expert) {
+    if (all.data == nullptr) return;  // it is frozen
+    const Stored to = all.at(expert * matrix);
+    if (count > 0)
+      linear.backward_weight(in, out, d, from, to, g.accumulate);
+    else if (!g.accumulate)
+      clear(c_.ctx, matrix * dtype_bytes(to.dtype), to.data);
+  };
+  const std::vector<std::int32_t> starts = own_starts();
+  sort_arrivals(c_.ctx, by, h, away(), rows);
+  for_each_expert(scratch, starts,
+                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
+                    if (count > 0)
+                      l.backward_input(f, h, rows.at(first * h), t.down.at(e * matrix),
+                                       act.at(first * f));
+                  });
+  gated_backward(c_.ctx, c_.decoder.mlp.activation, {by.rows, f, f}, c_.saved(s_.gate),
+                 c_.saved(s_.up), act, act, dgate, dup);
+  for_each_expert(
+      scratch, starts,
+      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
+        const ConstStored x = arrived.at(first * h);
+        weight_backward(l, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);
+        weight_backward(l, h, f, count, dup.at(first * f), x, g.up, e);
+        weight_backward(l, h, f, count, dgate.at(first * f), x, g.weight, e);
+        if (count == 0) return;
+        l.backward_input(h, f, dup.at(first * f), t.up.at(e * matrix), rows.at(first * h));
+        l.backward_input(h, f, dgate.at(first * f), t.weight.at(e * matrix), rows.at(first * h),
+                         true);
+      });
+  unsort_arrivals(c_.ctx, by, h, rows, away());
+}
+
+void DividedExperts::backward_end(Stored dx, bool add) const {
+  combine_rows(c_.ctx, routes_, c_.h, nullptr, home(), dx, add);
+}
+
+}  // namespace shardmark
