@@ -182,11 +182,15 @@ void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin)
   const std::string lacking = !model.empty()                ? model
                               : tensors.ranks > 1           ? "tensor_parallel.autotp_size"
                               : samples.ranks > 1           ? "sequence_parallel_size"
-                              : z.stage == 0                ? "stage 0"
                               : z.stage == 3                ? "stage 3"
                               : z.offload_optimizer.enabled ? "offload_optimizer"
                                                             : "";
   check_axis(deck, axis, lacking, origin);
+  if (z.stage == 0 && z.precision.model == Dtype::fp32 && z.gradient_clipping > 0)
+    origin.not_modelled("deepspeed.gradient_clipping", z.gradient_clipping,
+                        "at stage 0 in fp32 DeepSpeed averages norms of ranks with other experts: "
+                        "set it to 0 (its default is 1.0), or another stage or type");
+  if (z.stage == 0) return;
   if (!z.knobs.reduce_scatter)
     origin.refuse("deepspeed.zero_optimization.reduce_scatter", false,
                   "DeepSpeed needs it for experts: set it to true");

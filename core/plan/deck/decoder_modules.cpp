@@ -274,7 +274,6 @@ std::string unspreadable(const ModelSpec& s, std::int64_t ranks) {
   if (moe.experts % ranks != 0) return fmt::format("{} experts per layer", moe.experts);
   if (s.decoder->adapted()) return "an adapter";
   if (moe.shared_ffn > 0) return "a shared expert";
-  if (!moe.normalised) return "weights of a token's experts that do not add up to 1";
   if (moe.bias) return "experts with biases";
   if (!moe.gate.plain()) return "experts whose gate has a limit";
   if (moe.in_out || moe.interleaved)

@@ -48,12 +48,14 @@ struct DeepSpeedContext {
   bool counts(int param) const { return counts_all() || program.model.params[param].slice.cuts(); }
   bool counts_all() const { return place_in_norm_group() == 0; }
   /// The group over which norms and overflow are shared beside the partition's, or -1: the ranks
-  /// that divide layers, and, at stage 0 alone, those that divide samples, which DeepSpeed takes
-  /// for the former there.
+  /// that divide layers, and, at stage 0 alone, those that divide experts, or samples, which
+  /// DeepSpeed takes for the ranks that divide layers there.
   int norm_group() const {
+    if (shares_with_experts()) return program.expert_group;
     return shares_with_sequence() ? program.sequence_group : program.tensor_group;
   }
   bool divided() const { return norm_group() >= 0; }
+  bool shares_with_experts() const { return stage() == 0 && program.expert_group >= 0; }
   bool shares_with_sequence() const { return stage() == 0 && program.sequence_group >= 0; }
   int place_in_norm_group() const {
     return shares_with_sequence() ? program.mesh.sequence_rank() : program.mesh.tensor_rank();

@@ -23,12 +23,14 @@ void copy(DeepSpeedContext& c, Bucket bucket, int flat, bool back, double diviso
 
 // Several tensors are flattened by a copy, reduced, and divided while they are copied back. A
 // single tensor is reduced in place.
-void flush(DeepSpeedContext& c, Collectives& collectives, Bucket bucket, std::int64_t held) {
+void flush(DeepSpeedContext& c, Collectives& collectives, Bucket bucket, std::int64_t held,
+           Holders holders) {
   PlanWriter& w = c.writer;
   const Divisors divisors = collectives.predivided();
   const Dtype sent = c.precision.comm;
   if (bucket.size() == 1)
-    return collectives.all_reduce(w.update(bucket[0].slot), divisors, bucket[0].params, sent);
+    return collectives.all_reduce(w.update(bucket[0].slot), divisors, bucket[0].params, sent,
+                                  holders);
   const int flat =
       w.slot("bucket" + bucket[0].suffix, Category::bucket, w[bucket[0].slot].dtype, held);
   std::vector<int> params;
@@ -37,7 +39,7 @@ void flush(DeepSpeedContext& c, Collectives& collectives, Bucket bucket, std::in
   w.acquire(flat);
   const Collectives::Divided divided = collectives.divided_by_copies(flat, divisors, sent);
   copy(c, bucket, flat, false, divided.copies.before);
-  collectives.all_reduce(w.update(flat), divided.reduction, params, sent);
+  collectives.all_reduce(w.update(flat), divided.reduction, params, sent, holders);
   copy(c, bucket, flat, true, divided.copies.after);
   w.release(flat);
 }
@@ -45,13 +47,13 @@ void flush(DeepSpeedContext& c, Collectives& collectives, Bucket bucket, std::in
 }  // namespace
 
 void reduce_by_engine(DeepSpeedContext& context, Collectives& collectives,
-                      const std::vector<EngineGradient>& gradients) {
+                      const std::vector<EngineGradient>& gradients, Holders holders) {
   std::size_t first = 0;
   std::int64_t held = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     held += context.writer[gradients[i].slot].elems;
     if (held <= engine_bucket_elems && i + 1 < gradients.size()) continue;
-    flush(context, collectives, Bucket(gradients).subspan(first, i + 1 - first), held);
+    flush(context, collectives, Bucket(gradients).subspan(first, i + 1 - first), held, holders);
     first = i + 1;
     held = 0;
   }

@@ -19,9 +19,9 @@ struct EngineGradient {
   std::string suffix;  // of the name of a bucket that begins with it
 };
 
-/// Reduces the tensors, which have one type. A bucket is full once it holds more than
-/// `engine_bucket_elems` elements.
+/// Reduces the tensors, which have one type, over the ranks that hold the parameters. A bucket is
+/// full once it holds more than `engine_bucket_elems` elements.
 void reduce_by_engine(DeepSpeedContext& context, Collectives& collectives,
-                      const std::vector<EngineGradient>& gradients);
+                      const std::vector<EngineGradient>& gradients, Holders holders = Holders::all);
 
 }  // namespace shardmark

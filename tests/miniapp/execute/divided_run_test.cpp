@@ -36,12 +36,16 @@ std::vector<int> degrees() {
   return all;
 }
 
-void expect_near(const Trained& have, const Trained& want, double tolerance) {
+void expect_near_losses(const Trained& have, const Trained& want, double tolerance) {
   ASSERT_EQ(have.losses.size(), want.losses.size());
-  for (std::size_t s = 0; s < want.losses.size(); ++s) {
+  for (std::size_t s = 0; s < want.losses.size(); ++s)
     EXPECT_NEAR(have.losses[s], want.losses[s], tolerance * want.losses[s]) << "step " << s;
+}
+
+void expect_near(const Trained& have, const Trained& want, double tolerance) {
+  expect_near_losses(have, want, tolerance);
+  for (std::size_t s = 0; s < want.losses.size(); ++s)
     EXPECT_NEAR(have.norms[s], want.norms[s], 20 * tolerance * want.norms[s]) << "step " << s;
-  }
 }
 
 TEST(DividedRun, TrainsTheSameForTwentySteps) {
@@ -205,13 +209,33 @@ TEST(DividedRun, DividedExpertsTrainTheSameWithUnequalPartsRecomputationAndOrder
 }
 
 TEST(DividedRun, DividedExpertsTrainNearlyTheSameIn16Bits) {
-  Deck plain = mixture_deck(2);
-  set_precision(plain, Dtype::bf16, Dtype::bf16);
+  for (const int stage : {0, 2}) {
+    Deck plain = mixture_deck(stage);
+    set_precision(plain, Dtype::bf16, Dtype::bf16);
+    const Trained want = train_in_groups(plain, 4);
+    for (const int e : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
+      Deck deck = plain;
+      deck.zero.parallel.expert = e;
+      expect_near(train_in_groups(deck, 4), want, 2e-3);
+    }
+  }
+}
+
+// At stage 0 DeepSpeed has no norm with all experts, unless it is in 16 bits and by its own Adam. A
+// token's weights need not add up to 1.
+TEST(DividedRun, DividedExpertsTrainTheSameAtStage0WithoutClipping) {
+  Deck plain = mixture_deck(0, 2, 7);
+  plain.zero.gradient_clipping = 0;
+  Decoder decoder = *plain.model.decoder;
+  decoder.moe.normalised = false;
+  plain.model.decoder = SharedDecoder(decoder);
+  plain.run.reductions = Reductions::ordered;
   const Trained want = train_in_groups(plain, 4);
   for (const int e : degrees()) {
     Deck deck = plain;
     deck.zero.parallel.expert = e;
-    expect_near(train_in_groups(deck, 4), want, 2e-3);
+    expect_near_losses(train_in_groups(deck, 4), want, 1e-5);
   }
 }
 

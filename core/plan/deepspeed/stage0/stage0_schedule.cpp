@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's stage 0: every rank holds all states. Gradients are all-reduced after the last
-// backward of a step, in registration order, in buckets of a fixed size, one after another.
+// backward of a step, in registration order, in buckets of a fixed size, one after another. Those
+// of experts that ranks divide come last, over the ranks with the same ones.
 //
 // Source: DeepSpeed 0.19's runtime/engine.py, buffered_allreduce_fallback and around it.
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
@@ -38,32 +39,47 @@ class Stage0Schedule final : public DeepSpeedSteps {
   }
 
   void reduce_step() override {
-    std::vector<EngineGradient> list;
-    for (int id : states_.updated()) {
-      const int grad = grads_.slot(id);
-      // so that all ranks reduce the same
-      if (c_.param(id).use == ParamUse::unused) acquire_zeroed(w_, grad);
-      list.push_back({grad, {id}, "." + c_.name(id)});
+    for (const Holders holders : all_values<Holders>) {
+      std::vector<EngineGradient> list;
+      for (int id : states_.updated()) {
+        if (c_.param(id).holders != holders) continue;
+        const int grad = grads_.slot(id);
+        // so that all ranks reduce the same
+        if (c_.param(id).use == ParamUse::unused) acquire_zeroed(w_, grad);
+        list.push_back({grad, {id}, "." + c_.name(id)});
+      }
+      reduce_by_engine(c_, collectives_, list, holders);
     }
-    reduce_by_engine(c_, collectives_, list);
   }
 
-  int gradient_sets() const override { return 1; }
-  std::vector<Operand> gradients(int) const override {
-    std::vector<Operand> grads;
-    for (int id : states_.updated()) grads.push_back(w_.read(grads_.slot_of(id)));
-    return grads;
-  }
-
-  std::vector<Operand> counted_gradients(int) const override {
+  // The second set has the experts that ranks divide.
+  int gradient_sets() const override { return c_.shares_with_experts() ? 2 : 1; }
+  static int set_of(const Param& p) { return p.holders == Holders::all ? 0 : 1; }
+  std::vector<Operand> gradients(int set) const override {
     std::vector<Operand> grads;
     for (int id : states_.updated())
-      if (c_.counts(id)) grads.push_back(w_.read(grads_.slot_of(id)));
+      if (set_of(c_.param(id)) == set) grads.push_back(w_.read(grads_.slot_of(id)));
     return grads;
+  }
+
+  std::vector<Operand> counted_gradients(int set) const override {
+    std::vector<Operand> grads;
+    for (int id : states_.updated())
+      if (c_.counts(id) && set_of(c_.param(id)) == set)
+        grads.push_back(w_.read(grads_.slot_of(id)));
+    return grads;
+  }
+
+  // Of DeepSpeed's classes that update at stage 0 only that of its own Adam has a norm with the
+  // experts that other ranks have; in fp32 DeepSpeed has no norm unless it clips.
+  int sums() const override {
+    const bool counts_experts = c_.has_master() && !c_.deck.zero.optimizer.unfused;
+    return counts_experts ? gradient_sets() : 1;
   }
 
   // DeepSpeed clips for torch's own optimizer by a helper that averages the norm over ranks.
   void reduce_sum(int sum) override {
+    if (c_.shares_with_experts() && sum == 0) return;
     if (!c_.has_master() && c_.deck.zero.gradient_clipping > 0)
       scalars_.reduce_sum(sum, Dtype::fp32, true);
     else
