@@ -24,10 +24,26 @@ std::string_view heading(FindingKind kind) {
   return "?";
 }
 
+// A key that changes nothing says so for all below it. The section of a schedule that the deck does
+// not have has no defaults.
+void say_once(std::vector<Finding>& findings, const Deck& deck) {
+  std::vector<std::string> mute;
+  for (const Finding& f : findings)
+    if (f.kind == FindingKind::no_effect) mute.push_back(f.key);
+  const bool has_torch = traits(deck.run.schedule).follows_torch;
+  std::erase_if(findings, [&](const Finding& f) {
+    if (f.kind == FindingKind::defaulted) return !has_torch && within(f.key, "torch");
+    return f.kind == FindingKind::no_effect &&
+           std::any_of(mute.begin(), mute.end(),
+                       [&](const std::string& key) { return f.key != key && within(f.key, key); });
+  });
+}
+
 }  // namespace
 
 std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ranks) {
   std::vector<Finding> findings = loaded.findings;
+  say_once(findings, loaded.deck);
   if (ranks) {
     const ZeroSpec& zero = loaded.deck.zero;
     require_groups(loaded.deck, *ranks);

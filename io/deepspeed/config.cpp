@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <fmt/core.h>
-
 #include <io/deepspeed/sections.hpp>
 
 namespace shardmark {
@@ -29,15 +27,12 @@ void check_batch_key(const DsValues& top, const Origin& origin, const Member& me
                       (value == "auto" ? ": " + auto_remedy(top.key(member)) : ""));
 }
 
-// A device other than none asks for offload. DeepSpeed uses offload_param at stage 3 only.
+// A device other than none asks for offload. The table says why offload_param does nothing below
+// stage 3.
 void judge_offload(const DsConfig& c, Origin& origin, Schedule schedule) {
   if (c.zero.given("offload_optimizer")) c.offload_optimizer.judge(origin, c.stage, schedule);
   if (c.stage == 3 && c.zero.given("offload_param"))
     c.offload_param.judge(origin, c.stage, schedule);
-  else if (c.zero.given("offload_param"))
-    origin.note(FindingKind::no_effect, c.zero.key("offload_param"),
-                fmt::format("DeepSpeed offloads parameters at stage 3 only, and this is stage {}",
-                            c.stage));
 }
 
 void judge(const DsConfig& c, Origin& origin, Schedule schedule) {

@@ -125,8 +125,11 @@ Json adapter_section(Origin& origin, const std::string& file) {
         "example [\"q_proj\", \"v_proj\"]",
         file));
   section["targets"] = *targets;
-  if (const Json* layers = c.find("layers_to_transform"); layers != nullptr)
+  origin.stands_at("model.adapter.targets", file + ": target_modules");
+  if (const Json* layers = c.find("layers_to_transform"); layers != nullptr) {
     section["layers"] = layers->is_array() ? *layers : Json::array({*layers});
+    origin.stands_at("model.adapter.layers", file + ": layers_to_transform");
+  }
   return section;
 }
 

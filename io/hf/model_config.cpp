@@ -132,8 +132,19 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
     assume_sequence(origin, c, fs::path(path).filename().string(), model["sequence"]);
   else
     note_long_sequence(origin, model["sequence"], section["sequence"]);
+  if (const auto family = section.find("family");
+      family != section.end() && *family != model.at("family"))
+    origin.refuse("model.family", *family,
+                  fmt::format("model.config describes a decoder, which is of family {}: remove "
+                              "one of the two",
+                              model.at("family").dump()));
   for (const auto& item : section.items())
     if (item.key() != "config") model[item.key()] = item.value();
+  for (const auto& item : model.items())
+    if (!section.contains(item.key())) {
+      const std::string key = join_key("model", item.key());
+      origin.stands_at(key, fmt::format("{}, as {}", file, key));
+    }
   if (model.contains("fit")) model.erase("layers");
   return model;
 }

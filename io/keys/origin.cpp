@@ -7,14 +7,10 @@
 #include <io/keys/origin.hpp>
 
 namespace shardmark {
-namespace {
 
-// Returns whether `key` is `parent` or lies below it.
 bool within(std::string_view key, std::string_view parent) {
   return key.starts_with(parent) && (key.size() == parent.size() || key[parent.size()] == '.');
 }
-
-}  // namespace
 
 std::string_view to_string(FindingKind kind) {
   switch (kind) {
@@ -47,6 +43,8 @@ std::string Origin::resolve_output(const std::string& path) const {
 }
 
 std::string Origin::place(std::string_view key) const {
+  for (const auto& [name, place] : places_)
+    if (within(key, name)) return place + std::string(key.substr(name.size()));
   const std::string section(key.substr(0, key.find('.')));
   const auto file = files_.find(section);
   const bool from_file = file != files_.end() && !file->second.empty();

@@ -24,6 +24,9 @@ class Origin {
   void section_file(const std::string& section, std::string file) {
     files_[section] = std::move(file);
   }
+  /// From now on, messages name `place` for this key, and in front of what lies below it:
+  /// "adapter_config.json: target_modules".
+  void stands_at(const std::string& key, std::string place) { places_[key] = std::move(place); }
   /// Records that `--set` gave the value of this key path.
   void overridden(std::string key) { overridden_.push_back(std::move(key)); }
 
@@ -51,6 +54,7 @@ class Origin {
  private:
   std::string deck_file_;
   std::map<std::string, std::string, std::less<>> files_;  // by section
+  std::map<std::string, std::string> places_;  // of keys that another file gave under another name
   bool shipped_;
   std::vector<std::string> overridden_;
   std::vector<Finding> findings_;
@@ -58,5 +62,7 @@ class Origin {
 
 /// Returns `a.b`, or one of the two if the other is empty.
 std::string join_key(std::string_view parent, std::string_view name);
+/// Returns whether `key` is `parent` or lies below it.
+bool within(std::string_view key, std::string_view parent);
 
 }  // namespace shardmark

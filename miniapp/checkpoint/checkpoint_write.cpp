@@ -44,6 +44,7 @@ std::string Checkpoints::begin(const StepRunner& runner) {
   next_.samples = (from_ ? from_->samples : 0) +
                   (next_.position.step - figures_.first_step) * program_.batch.global;
   name_ = checkpoint_name(next_.position.step);
+  figures_.newest = spec_.dir + "/" + name_;
   std::string path;
   peers_.agree([&] {
     if (peers_.rank() == 0) path = folder_->begin(name_);

@@ -13,6 +13,7 @@ struct CheckpointFigures {
   std::string resumed_from;  // empty if the run did not resume
   std::int64_t first_step = 0, read_bytes = 0, files_opened = 0;
   double read_s = 0;
+  std::string newest;  // the last one that was written, which stays; empty: none
   std::int64_t written = 0, written_bytes = 0;
   double write_s = 0;    // of all that were written, until they were published
   double blocked_s = 0;  // of these, training waited

@@ -52,28 +52,39 @@ class ReferenceCheck {
     plan();
     for (const Json& answer : answers_.at("runs"))
       if (answer.at("set").get<Changes>() == changes_ &&
-          answer.at("train_batch_size") == run_.program.batch.global &&
-          answer.value("layers", run_.typed.model.layers) == run_.typed.model.layers) {
+          answer.at("train_batch_size") == run_.program.batch.global && same_layers(answer)) {
         losses(answer);
         states(answer);
       }
     using State = Check::State;
     if (!wrong_.empty()) return {"reference", State::fail, join(wrong_, "; ")};
     if (!compared_.empty()) return {"reference", State::pass, join(compared_, ", ")};
-    return {"reference", State::not_applicable,
-            changes_.empty()
-                ? fmt::format("there are no answers for {}", plural(run_.program.world, "rank"))
-                : fmt::format("there are no answers for the deck with another {}",
-                              changes_.begin()->first)};
+    return {"reference", State::not_applicable, "there are no answers for " + what_has_none()};
   }
 
  private:
+  std::string what_has_none() const {
+    if (!changes_.empty()) return fmt::format("the deck with another {}", changes_.begin()->first);
+    const std::string ranks = std::to_string(run_.program.world);
+    const Json& plans = answers_.at("plans");
+    if (!plans.contains(ranks) || same_layers(plans[ranks]))
+      return plural(run_.program.world, "rank");
+    return fmt::format("{}, which follow from the memory: there are for {}",
+                       plural(run_.typed.model.layers, "layer"),
+                       plans[ranks]["layers"].get<std::int64_t>());
+  }
+
+  // Under model.fit the layers follow from the memory that a run has.
+  bool same_layers(const Json& answer) const {
+    return answer.value("layers", run_.typed.model.layers) == run_.typed.model.layers;
+  }
+
   // The reference plans are those of the profile that `shardmark plan` has without options.
   void plan() {
     const std::string ranks = std::to_string(run_.program.world);
     if (!changes_.empty() || !answers_.at("plans").contains(ranks)) return;
     const Json& answer = answers_["plans"][ranks];
-    if (answer.value("layers", run_.typed.model.layers) != run_.typed.model.layers) return;
+    if (!same_layers(answer)) return;
     Json have = plan_answer(
         build_legal_program(run_.typed, run_.program.batch, run_.program.world, 0, Profile{}));
     if (answer.contains("layers")) have["layers"] = answer["layers"];

@@ -170,6 +170,7 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
     fmt::format_to(out, "           {}page cache {}; each rank read what the next one wrote\n",
                    c.file_system.empty() ? "" : c.file_system + "; ",
                    c.cached ? "not dropped" : "dropped");
+  if (!c.newest.empty()) fmt::format_to(out, "  newest   {}, which stays\n", printable(c.newest));
 }
 
 // The reasons in 300 characters or few more: every check that failed is named, and has room for

@@ -116,7 +116,7 @@ std::optional<Candidate> fastest_with_room(const std::vector<Candidate>& candida
   return *found;
 }
 
-// The ranks at which the leanest candidate fits; 0: none up to the most that are planned.
+// The ranks at which the candidate that lacks least fits; 0: none up to the most that are planned.
 int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
   for (std::int64_t ranks = 2 * std::int64_t{question.ranks}; ranks <= most_ranks; ranks *= 2) {
     AdviseCase larger = question;
@@ -147,7 +147,7 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
                                            : advice.refused.front().refusal);
   const int ranks = enough_ranks(q, leanest->changes);
   throw MemoryError(fmt::format(
-      "{}: none of {} candidates fits on {}: the leanest (stage {}) lacks memory: {}. {}", q.deck,
+      "{}: none of {} candidates fits on {}: the one that lacks least (stage {}): {}. {}", q.deck,
       advice.considered, plural(q.ranks, "rank"), leanest->stage, leanest->refusal,
       ranks > 0 ? fmt::format("It fits on {} ranks", ranks)
                 : std::string("More ranks do not help: use a smaller model or sequence, or devices "

@@ -46,8 +46,10 @@ std::vector<RankedEntry> entries_of(const std::vector<Ranked>& runs) {
     add_new(entry.deck_hashes, r.run.deck_hash);
     for (const std::string& reason : r.run.reasons) add_new(entry.reasons, reason);
     entry.values.push_back(r.run.fom);
+    if (r.run.read_gib_per_s) entry.reads.push_back(*r.run.read_gib_per_s);
   }
-  for (RankedEntry& entry : entries) std::sort(entry.values.begin(), entry.values.end());
+  for (RankedEntry& entry : entries)
+    for (auto* list : {&entry.values, &entry.reads}) std::sort(list->begin(), list->end());
   return entries;
 }
 
@@ -56,12 +58,20 @@ bool before(const RankedEntry& a, const RankedEntry& b) {
          std::tuple(b.work, !b.official, -b.median());
 }
 
+double median_of(const std::vector<double>& sorted) {
+  const std::size_t n = sorted.size();
+  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+}
+
 }  // namespace
 
 double RankedEntry::median() const {
-  if (values.empty()) return 0;
-  const std::size_t n = values.size();
-  return (values[(n - 1) / 2] + values[n / 2]) / 2;
+  return values.empty() ? 0 : median_of(values);
+}
+
+std::optional<double> RankedEntry::median_read() const {
+  if (reads.empty()) return std::nullopt;
+  return median_of(reads);
 }
 
 std::string RankedEntry::why_not() const {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <compare>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -38,9 +39,12 @@ struct RankedEntry {
   bool official = false;
   std::vector<std::string> reasons;  // of its runs, against official
   std::vector<double> values;        // figures of merit, ascending
+  std::vector<double> reads;         // GiB/s of storage decks, ascending; empty for others
   std::size_t place = 0;             // among those of the same work; 0: not ranked
 
   double median() const;
+  /// The median rate of reads, or nothing for a deck that reads none.
+  std::optional<double> median_read() const;
   double per_rank() const { return median() / std::max(1, work.ranks); }
   /// "unofficial", "2 of 5 runs": why it is not ranked; empty if it is.
   std::string why_not() const;

@@ -35,6 +35,13 @@ std::string who(const RankedEntry& e, bool ranked) {
                text_or_dash(e.system) + (ranked ? "" : "<br/>" + text_or_dash(e.processor)));
 }
 
+// The second figure of a storage deck, below its bar.
+std::string reads_below(const RankedEntry& e) {
+  const auto reads = e.median_read();
+  return reads ? fmt::format("<span class=\"soft\">{} GiB/s read</span>", grouped_figure(*reads))
+               : "";
+}
+
 // The bar ends at the median; the line is the range of all runs.
 std::vector<std::string> entry_row(const RankedEntry& e, double most, bool ranked) {
   const double low = e.values.front(), high = e.values.back();
@@ -42,9 +49,9 @@ std::vector<std::string> entry_row(const RankedEntry& e, double most, bool ranke
       ranked ? fmt::format("<strong>{}</strong>", e.place)
              : above(fmt::format("<strong>{}</strong>", escape(e.work.deck)),
                      shown_parameters(e.work.parameters) + " parameters"),
-      fmt::format("<strong>{} {}</strong>{}", grouped_figure(e.median()),
+      fmt::format("<strong>{} {}</strong>{}{}", grouped_figure(e.median()),
                   escape(unit_of(e.work.figure)),
-                  html::bar(e.median(), most, "series0", std::pair(low, high))),
+                  html::bar(e.median(), most, "series0", std::pair(low, high)), reads_below(e)),
       fmt::format("{} to {}", grouped_figure(low), grouped_figure(high)),
       std::to_string(e.values.size()),
       ranked ? std::to_string(e.nodes)

@@ -16,24 +16,39 @@ using TextRow = std::vector<std::string>;
 
 // Names are cut to this many characters, so that a line of the terminal holds a row. The CSV and
 // the page have them whole.
-constexpr std::size_t longest_name = 17;
+// A row keeps within the first; names are cut to keep it there, but not below the second.
+constexpr std::size_t widest_row = 160;
+constexpr std::size_t shortest_limit = 17, longest_limit = 64;
 
-std::string name_of(const std::string& text) {
+std::string name_of(const std::string& text, std::size_t limit) {
   const std::string safe = text.empty() ? "-" : printable(text);
-  return safe.size() <= longest_name ? safe : safe.substr(0, longest_name - 3) + "...";
+  return safe.size() <= limit ? safe : safe.substr(0, limit - 3) + "...";
 }
 
-std::string text_table(std::vector<TextRow> rows) {
+std::string text_table(const std::vector<TextRow>& rows, std::size_t& widest) {
   std::vector<std::size_t> width(rows.front().size());
   for (const TextRow& row : rows)
     for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
   std::string text;
+  widest = 0;
   for (const TextRow& row : rows) {
     std::string line = "  ";
     for (std::size_t c = 0; c < row.size(); ++c) line += fmt::format("{:<{}}  ", row[c], width[c]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    line.resize(line.find_last_not_of(' ') + 1);
+    widest = std::max(widest, line.size());
+    text += line + "\n";
   }
   return text;
+}
+
+// `rows_within(limit)` returns the rows with names of at most that many characters.
+template<class Rows>
+std::string fitting_table(Rows rows_within) {
+  for (std::size_t limit = longest_limit;; --limit) {
+    std::size_t widest = 0;
+    std::string text = text_table(rows_within(limit), widest);
+    if (widest <= widest_row || limit == shortest_limit) return text;
+  }
 }
 
 TextRow figures_of(const RankedEntry& e) {
@@ -42,9 +57,24 @@ TextRow figures_of(const RankedEntry& e) {
           std::to_string(e.nodes),      four_digits(e.per_rank())};
 }
 
-TextRow names_of(const RankedEntry& e) {
-  return {name_of(e.organisation), name_of(e.system), name_of(e.processor), e.date,
-          name_of(e.file.substr(e.file.rfind('/') + 1))};
+std::string archive_of(const RankedEntry& e) {
+  return e.file.substr(e.file.rfind('/') + 1);
+}
+
+TextRow names_of(const RankedEntry& e, std::size_t limit) {
+  return {name_of(e.organisation, limit), name_of(e.system, limit), name_of(e.processor, limit),
+          e.date, name_of(archive_of(e), limit)};
+}
+
+// The second figure of a storage deck.
+std::string reads_of(const RankedEntry& e) {
+  const auto reads = e.median_read();
+  return reads ? four_digits(*reads) : "-";
+}
+
+bool any_reads(const std::vector<RankedEntry>& entries, const auto& among) {
+  return std::any_of(entries.begin(), entries.end(),
+                     [&](const RankedEntry& e) { return among(e) && e.median_read().has_value(); });
 }
 
 TextRow joined(TextRow row, const TextRow& more) {
@@ -59,44 +89,61 @@ std::string ranked_text(const std::vector<RankedEntry>& entries) {
   for (std::size_t i = 0; i < entries.size();) {
     const RankedWork& work = entries[i].work;
     const std::string unit = unit_of(work.figure);
-    std::vector<TextRow> rows{joined(
-        {"place", "median " + unit, "lowest", "highest", "runs", "nodes", "per rank"}, names_head)};
-    for (; i < entries.size() && entries[i].work == work; ++i)
-      rows.push_back(joined(joined({std::to_string(entries[i].place)}, figures_of(entries[i])),
-                            names_of(entries[i])));
+    const std::size_t first = i;
+    while (i < entries.size() && entries[i].work == work) ++i;
+    const bool reads = any_reads(entries, [&](const RankedEntry& e) { return e.work == work; });
+    const auto with_reads = [&](TextRow row, std::string cell) {
+      if (reads) row.push_back(std::move(cell));
+      return row;
+    };
+    const auto rows_within = [&](std::size_t limit) {
+      const TextRow head{"place", "median " + unit, "lowest",  "highest",
+                         "runs",  "nodes",          "per rank"};
+      std::vector<TextRow> rows{joined(with_reads(head, "GiB/s read"), names_head)};
+      for (std::size_t k = first; k < i; ++k)
+        rows.push_back(
+            joined(with_reads(joined({std::to_string(entries[k].place)}, figures_of(entries[k])),
+                              reads_of(entries[k])),
+                   names_of(entries[k], limit)));
+      return rows;
+    };
     text += fmt::format("{}: {}\n{}\n", printable(describe(work)), describe_size(work),
-                        text_table(std::move(rows)));
+                        fitting_table(rows_within));
   }
   return text;
 }
 
 std::string unranked_text(const std::vector<RankedEntry>& entries) {
   if (entries.empty()) return {};
-  std::vector<TextRow> rows{{"deck", "parameters", "median", "lowest", "highest", "runs", "ranks",
-                             "nodes", "division", "because", "organisation", "date", "archive"}};
-  for (const RankedEntry& e : entries) {
-    const TextRow figures = figures_of(e), names = names_of(e);
-    rows.push_back({name_of(e.work.deck), shown_parameters(e.work.parameters),
-                    figures[0] + " " + unit_of(e.work.figure), figures[1], figures[2], figures[3],
-                    std::to_string(e.work.ranks), figures[4],
-                    std::string(to_string(e.work.division)), e.why_not(), names[0], names[3],
-                    names[4]});
-  }
+  const auto rows_within = [&](std::size_t limit) {
+    std::vector<TextRow> rows{{"deck", "parameters", "median", "lowest", "highest", "runs", "ranks",
+                               "nodes", "division", "because", "organisation", "date", "archive"}};
+    for (const RankedEntry& e : entries) {
+      const TextRow figures = figures_of(e), names = names_of(e, limit);
+      const std::string reads = e.median_read() ? fmt::format(", {} read", reads_of(e)) : "";
+      rows.push_back({name_of(e.work.deck, limit), shown_parameters(e.work.parameters),
+                      figures[0] + " " + unit_of(e.work.figure) + reads, figures[1], figures[2],
+                      figures[3], std::to_string(e.work.ranks), figures[4],
+                      std::string(to_string(e.work.division)), e.why_not(), names[0], names[3],
+                      names[4]});
+    }
+    return rows;
+  };
   std::string text = fmt::format(
       "Not ranked, because a place needs {} official runs of one deck (docs/run-rules.md)\n{}",
-      OfficialRules::runs, text_table(std::move(rows)));
+      OfficialRules::runs, fitting_table(rows_within));
   for (const RankedEntry& e : entries)
     for (const std::string& reason : e.reasons)
       text += fmt::format("  {} of {} is unofficial: {}\n", printable(e.work.deck),
-                          names_of(e).back(), printable(reason));
+                          printable(archive_of(e)), printable(reason));
   return text;
 }
 
 constexpr std::array csv_columns{
-    "place",  "deck",      "figure",        "value",  "ranks",      "per_rank",
-    "class",  "division",  "organisation",  "system", "processor",  "file",
-    "lowest", "highest",   "runs",          "nodes",  "parameters", "tokens_per_step",
-    "date",   "deck_hash", "why_not_ranked"};
+    "place",  "deck",      "figure",         "value",         "ranks",      "per_rank",
+    "class",  "division",  "organisation",   "system",        "processor",  "file",
+    "lowest", "highest",   "runs",           "nodes",         "parameters", "tokens_per_step",
+    "date",   "deck_hash", "why_not_ranked", "read_gib_per_s"};
 
 TextRow csv_row(const RankedEntry& e) {
   const auto exact = [](double value) { return fmt::format("{}", value); };
@@ -120,7 +167,8 @@ TextRow csv_row(const RankedEntry& e) {
           std::to_string(e.work.tokens_per_step),
           e.date,
           join(e.deck_hashes, " "),
-          e.why_not() + (e.reasons.empty() ? "" : ": " + join(e.reasons, "; "))};
+          e.why_not() + (e.reasons.empty() ? "" : ": " + join(e.reasons, "; ")),
+          e.median_read() ? exact(*e.median_read()) : ""};
 }
 
 }  // namespace

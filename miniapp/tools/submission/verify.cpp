@@ -150,6 +150,8 @@ class Verification {
     found_.fom_name = report_.text("/fom/name");
     found_.fom = report_.number("/fom/value");
     found_.ranks = static_cast<int>(report_.integer("/world"));
+    if (const std::string reads = "/checkpoints/benchmark/read_gib_per_s"; report_.has(reads))
+      found_.read_gib_per_s = report_.number(reads);
     check_figure_of_merit(facts_, findings_);
   }
 

@@ -2,6 +2,7 @@
 // Checks a submission without running anything: plans are made again, figures are recomputed.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,7 @@ struct VerifiedRun {
   int ranks = 0;
   std::string fom_name;
   double fom = 0;
+  std::optional<double> read_gib_per_s;  // of a storage deck, beside its figure of merit
   RunMark mark;
   std::string deck_hash, processor;
   std::string date;  // of its end, "2026-11-23"

@@ -36,7 +36,7 @@ TEST_F(DeckCheck, says_why_a_key_has_no_effect) {
   expect_says(why(zero + "stage3_max_live_parameters"),
               {"7", "only at stage 3", "this is stage 1"});
   expect_says(why(zero + "allgather_partitions"), {"never uses it"});
-  expect_says(why(zero + "offload_param"), {"stage 3 only"});
+  expect_says(why(zero + "offload_param"), {"only at stage 3"});
   expect_says(why("deepspeed.steps_per_print"), {"3", "only wall_clock_breakdown"});
   expect_says(why("data.path"), {"x", "file"});
 }
@@ -68,6 +68,23 @@ TEST_F(DeckCheck, lists_defaults_with_their_values) {
   EXPECT_EQ(value("deepspeed.gradient_clipping"), "1.0");
   EXPECT_EQ(value("deepspeed.optimizer.params.weight_decay"), "0.01");
   EXPECT_EQ(value("run.steps"), "(no such finding)") << "it is given";
+}
+
+TEST_F(DeckCheck, says_once_what_has_no_effect) {
+  const auto keys = [](const LoadedDeck& loaded) {
+    std::vector<std::string> result;
+    for (const Finding& f : check_deck(loaded, std::nullopt))
+      if (f.kind == FindingKind::no_effect || f.key.starts_with("torch")) result.push_back(f.key);
+    return result;
+  };
+  const std::vector<std::string> offload{"deepspeed.zero_optimization.offload_param.device=cpu",
+                                         "deepspeed.aio.block_size=4096"};
+  auto stage2 = offload;
+  stage2.emplace_back("deepspeed.zero_optimization.stage=2");
+  EXPECT_EQ(keys(read(stage2)), (std::vector<std::string>{
+                                    "deepspeed.aio", "deepspeed.zero_optimization.offload_param"}))
+      << "neither a key twice, nor keys below one, nor defaults of another schedule's section";
+  EXPECT_EQ(keys(read({"torch.static_graph=true"})), (std::vector<std::string>{"torch"}));
 }
 
 TEST_F(DeckCheck, lists_what_deepspeed_passes_over) {

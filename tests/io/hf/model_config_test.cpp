@@ -232,6 +232,21 @@ TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
   for (const auto& c : cases) expect_says(message(c.config), {"config.json", c.says});
 }
 
+// What follows from a config is said of the config, whatever the deck's name for it is.
+TEST_F(ModelConfigFile, is_named_where_its_sizes_do_not_agree) {
+  folder_.write("config.json", R"({"model_type": "llama", "hidden_size": 24,
+                                   "num_attention_heads": 4, "num_key_value_heads": 3})");
+  const std::string path = folder_.write("d.json", good_deck);
+  const auto refusal = [&](const std::vector<std::string>& sets) {
+    return message_of<DeckError>([&] { read_deck(path, sets, DeckUse::plan); });
+  };
+  expect_says(refusal({"model=config.json"}), {"config.json, as model.kv_heads = 3: must divide"});
+  expect_says(refusal({"model=config.json", "model.kv_heads=8"}),
+              {"config.json (--set): model.kv_heads = 8: must be an integer from 1 to 4"});
+  expect_says(refusal({"model=config.json", "model.family=gpt2"}),
+              {"config.json (--set): model.family = \"gpt2\"", "of family \"decoder\"", "remove"});
+}
+
 TEST_F(ModelConfigFile, stands_in_a_deck_in_place_of_the_section) {
   folder_.write("config.json", R"({"model_type": "gpt2", "n_embd": 64, "n_layer": 3, "n_head": 4,
                                    "n_positions": 32, "vocab_size": 300})");

@@ -111,6 +111,16 @@ TEST_F(Reference, DoesNotJudgeWhatHasNoAnswer) {
   EXPECT_EQ(check.detail, "there are no answers for 5 ranks");
 }
 
+// A deck with model.fit has other layers in another memory, and then the ranks are not the reason.
+TEST_F(Reference, SaysThatOtherLayersHaveNoAnswer) {
+  answers["plans"]["2"]["layers"] = 9;
+  for (Json& run : answers["runs"]) run["layers"] = 9;
+  const Check check = judged();
+  EXPECT_EQ(check.state, State::not_applicable);
+  EXPECT_NE(check.detail.find("which follow from the memory: there are for 9"), std::string::npos)
+      << check.detail;
+}
+
 TEST_F(Reference, RefusesDamagedAnswers) {
   answers["runs"][0]["losses"][0]["loss"] = "five";
   EXPECT_THROW(judged(), DeckError);

@@ -76,8 +76,8 @@ std::string refused_lines(const std::vector<Candidate>& all) {
   }
   std::string text;
   for (const auto& [stage, found] : refused)
-    text += fmt::format("\n  stage {}: {} do not fit; the leanest: {}", stage, found.first,
-                        found.second->refusal);
+    text += fmt::format("\n  stage {}: {} do not fit; the one that lacks least: {}", stage,
+                        found.first, found.second->refusal);
   return text;
 }
 

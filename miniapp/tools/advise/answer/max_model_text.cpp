@@ -8,6 +8,21 @@
 
 namespace shardmark {
 
+namespace {
+
+std::string stage_line(const MaxModel& s) {
+  if (!s.refusal.empty()) return fmt::format("{:>5} is refused: {}\n", s.stage, s.refusal);
+  const std::string start = fmt::format("{:>5} {:>22.4g} B {:>8}", s.stage, s.by_states * 1e-9,
+                                        s.layers > 0 ? std::to_string(s.layers) : "none");
+  if (s.layers == 0)
+    return fmt::format("{}  not even one layer of this width fits: it needs {}\n", start,
+                       human_bytes(s.bytes));
+  return fmt::format("{} {:>20.4g} B {:>12}\n", start, static_cast<double>(s.parameters) * 1e-9,
+                     human_bytes(s.bytes));
+}
+
+}  // namespace
+
 std::string max_model_text(const AdviseCase& q, const MaxModels& found) {
   const ModelSpec& m = found.deck.model;
   std::string text = fmt::format(
@@ -17,12 +32,7 @@ std::string max_model_text(const AdviseCase& q, const MaxModels& found) {
       to_string(m.family), m.hidden, m.sequence, to_string(found.deck.zero.precision.computes_in()),
       settings_line(found.deck, found.batch), "stage", "by model states alone", "layers",
       "by the whole plan", "device");
-  for (const MaxModel& s : found.stages)
-    text += !s.refusal.empty()
-                ? fmt::format("{:>5} is refused: {}\n", s.stage, s.refusal)
-                : fmt::format("{:>5} {:>22.4g} B {:>8} {:>20.4g} B {:>12}\n", s.stage,
-                              s.by_states * 1e-9, s.layers,
-                              static_cast<double>(s.parameters) * 1e-9, human_bytes(s.bytes));
+  for (const MaxModel& s : found.stages) text += stage_line(s);
   return text +
          "B: billions of parameters. \"By model states alone\" is the ZeRO paper's table 2: any "
          "model in mixed\nprecision with Adam, 16 bytes per parameter. \"By the whole plan\" adds "

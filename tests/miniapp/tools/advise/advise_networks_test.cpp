@@ -82,6 +82,14 @@ TEST_F(AdviseNetworks, LargestModelsAreOfAKind) {
   EXPECT_EQ(models.at("max_models").size(), 4U);
 }
 
+TEST_F(AdviseNetworks, SayWhatOneLayerWouldNeed) {
+  const std::string text = advise({"--ranks", "8", "--max-model", "--set", "model.hidden=2048",
+                                   "--set", "model.heads=32"})
+                               .out;
+  EXPECT_NE(text.find("none  not even one layer of this width fits: it needs"), std::string::npos)
+      << text;
+}
+
 // Ranges lie side by side on their side of the machine's bandwidth, and neighbours differ.
 void expect_sound(const Json& advice) {
   const Json& all = advice.at("crossings");

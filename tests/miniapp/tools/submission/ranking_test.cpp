@@ -172,6 +172,34 @@ TEST(Ranking, IsReadableAsTextAndComplete) {
   EXPECT_NE(csv.find("4200"), std::string::npos) << csv;
 }
 
+// Names take the room that a row has, and no more.
+TEST(Ranking, CutsNamesOnlyWhereARowWouldBeTooWide) {
+  auto runs = runs_of("a-name-of-some-length.zip", {1, 2, 3, 4, 5});
+  EXPECT_NE(ranking_text(rank(runs)).find("  a-name-of-some-length.zip\n"), std::string::npos);
+  for (Ranked& r : runs) r.processor = std::string(90, 'p');
+  const std::string text = ranking_text(rank(runs));
+  EXPECT_NE(text.find("ppp..."), std::string::npos) << text;
+  for (const std::string& line : lines_of(text)) EXPECT_LE(line.size(), 160U) << line;
+}
+
+TEST(Ranking, ShowsHowFastAStorageDeckReads) {
+  VerifiedRun storage = official();
+  storage.fom_name = "checkpoint_write_gib_per_s";
+  auto runs = runs_of("disk.zip", {5, 5, 5, 5, 5}, storage);
+  double rate = 30;
+  for (Ranked& r : runs) r.run.read_gib_per_s = rate += 10;
+  EXPECT_EQ(rank(runs).ranked[0].median_read(), 60);
+  const std::string text = ranking_text(rank(runs)), csv = ranking_csv(rank(runs));
+  EXPECT_NE(text.find("GiB/s read"), std::string::npos) << text;
+  EXPECT_NE(text.find("  60  "), std::string::npos) << text;
+  EXPECT_NE(lines_of(csv)[0].find(",read_gib_per_s"), std::string::npos) << csv;
+  EXPECT_TRUE(lines_of(csv)[1].ends_with(",\"60\"")) << csv;
+  EXPECT_NE(ranking_html(rank(runs)).find(">60 GiB/s read"), std::string::npos);
+  runs.resize(2);
+  EXPECT_NE(ranking_text(rank(runs)).find("5 GiB/s written, 45 read"), std::string::npos);
+  EXPECT_EQ(ranking_text(rank(runs_of("a", {1, 1, 1, 1, 1}))).find("read"), std::string::npos);
+}
+
 TEST(Ranking, HasABarForEachRowOfThePage) {
   VerifiedRun unofficial = official();
   unofficial.official = false;
