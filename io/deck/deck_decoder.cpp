@@ -141,7 +141,10 @@ std::optional<Role> role_named(std::string_view name) {
   for (const Role role : roles_of(d)) known += fmt::format(", {}", to_string(role));
   r.origin().refuse(
       r.key("modules"), item,
-      "must be [name, role], where the role is one that the description has: " + known);
+      "must be [name, role], where the role is one that the description has, or for a module "
+      "without parameters [name, kind, role], where the kind is function, identity or constant, "
+      "and the role that of the module that is called before: " +
+          known);
 }
 
 // The module of sinks is the one around attention, whose own parameters come first.
@@ -162,6 +165,28 @@ void check_sinks(KeyReader& r, const Decoder& d) {
                                                      sinks->name));
 }
 
+// A module without parameters has no module inside, and comes after the one that it lies in.
+void check_bare(KeyReader& r, const Decoder& d) {
+  for (auto m = d.modules.begin(); m != d.modules.end(); ++m) {
+    if (m->bare == Bare::none) continue;
+    const bool taken = std::any_of(d.modules.begin(), d.modules.end(), [&](const DecoderModule& o) {
+      return o.name.starts_with(m->name + ".") || (o.bare == Bare::none && o.name == m->name);
+    });
+    const bool early = std::any_of(m, d.modules.end(), [&](const DecoderModule& o) {
+      return o.role != Role::container && m->name.starts_with(o.name + ".");
+    });
+    const bool differs = std::any_of(d.modules.begin(), m, [&](const DecoderModule& o) {
+      return o.name == m->name && o.bare != m->bare;
+    });
+    if (taken || early || differs)
+      r.origin().missing(
+          r.key("modules"),
+          fmt::format("{}: a module without parameters must have a name of its own and one kind, "
+                      "no module inside, and come after the module that it lies in",
+                      m->name));
+  }
+}
+
 // Every role once, the token embedding first, and the modules of the layers one after another.
 void check_modules(KeyReader& r, const Decoder& d) {
   const auto missing = [&](const std::string& what) { r.origin().missing(r.key("modules"), what); };
@@ -176,19 +201,40 @@ void check_modules(KeyReader& r, const Decoder& d) {
   bool before = false;
   for (const DecoderModule& m : d.modules) {
     const bool starred = m.name.find('*') != std::string::npos;
-    if (m.role != Role::container && starred != in_block(m.role))
+    const Role role = m.bare == Bare::none ? m.role : m.after;
+    if (role != Role::container && starred != in_block(role))
       missing(
           fmt::format("{}: a name has * for the number of the layer if its role, {}, exists "
                       "in each layer, and not otherwise",
-                      m.name, to_string(m.role)));
+                      m.name, to_string(role)));
     changes += starred != before;
     before = starred;
   }
   check_sinks(r, d);
+  check_bare(r, d);
   if (changes > 2) missing("the modules with * in their names must follow each other");
   const auto first = std::find_if(d.modules.begin(), d.modules.end(),
                                   [](const DecoderModule& m) { return m.role != Role::container; });
   if (first->role != Role::token_embedding) missing("the token embedding must come first");
+}
+
+// [name, role], or [name, kind, role before] of a module without parameters.
+std::optional<DecoderModule> read_module(const Json& item, const std::vector<Role>& needed) {
+  const bool texts =
+      item.is_array() && (item.size() == 2 || item.size() == 3) &&
+      std::all_of(item.begin(), item.end(), [](const Json& text) { return text.is_string(); });
+  const auto role = texts ? role_named(item.back().get<std::string>()) : std::nullopt;
+  if (!role) return std::nullopt;
+  DecoderModule module{.name = item[0].get<std::string>()};
+  const bool needs = std::find(needed.begin(), needed.end(), *role) != needed.end();
+  if (item.size() == 2) {
+    module.role = *role;
+    return needs || *role == Role::container ? std::optional(module) : std::nullopt;
+  }
+  module.after = *role;
+  for (const Bare kind : {Bare::function, Bare::identity, Bare::constant})
+    if (item[1] == to_string(kind)) module.bare = kind;
+  return needs && module.bare != Bare::none ? std::optional(module) : std::nullopt;
 }
 
 void read_modules(KeyReader& r, Decoder& d) {
@@ -199,15 +245,11 @@ void read_modules(KeyReader& r, Decoder& d) {
     return;
   }
   if (!list->is_array()) r.origin().refuse(r.key("modules"), *list, "must be a list");
+  const std::vector<Role> needed = roles_of(d);
   for (const Json& item : *list) {
-    const bool pair =
-        item.is_array() && item.size() == 2 && item[0].is_string() && item[1].is_string();
-    const auto role = pair ? role_named(item[1].get<std::string>()) : std::nullopt;
-    const std::vector<Role> needed = roles_of(d);
-    if (!role || (*role != Role::container &&
-                  std::find(needed.begin(), needed.end(), *role) == needed.end()))
-      refuse_role(r, item, d);
-    d.modules.push_back({item[0].get<std::string>(), *role});
+    const auto module = read_module(item, needed);
+    if (!module) refuse_role(r, item, d);
+    d.modules.push_back(*module);
   }
   check_modules(r, d);
 }

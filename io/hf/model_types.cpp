@@ -131,18 +131,30 @@ Json modules_of(std::string_view layers, std::string_view names) {
     const std::string_view item = names.substr(0, end);
     names.remove_prefix(std::min(end + 1, names.size()));
     const std::size_t colon = item.find(':');
+    if (item.empty()) continue;
     std::string name(item.substr(0, colon));
     if (name.starts_with('~')) name = fmt::format("{}.*.{}", layers, name.substr(1));
-    modules.push_back(Json::array({name, item.substr(colon + 1)}));
+    std::string_view role = item.substr(colon + 1);
+    Json module = {name};
+    if (const std::size_t at = role.find('@'); at != std::string_view::npos) {
+      module.push_back(role.substr(0, at));
+      role.remove_prefix(at + 1);
+    }
+    module.push_back(role);
+    modules.push_back(std::move(module));
   }
   return modules;
 }
 
+std::string_view dropout(const ModelConfig& c, std::string_view key, double usual) {
+  return c.real(key, usual) > 0 ? "function" : "identity";
+}
+
 Json llama_modules(const LlamaNames& n) {
   return modules_of("model.layers",
-                    fmt::format("model.embed_tokens:token_embedding {} {} {} {}:final_norm "
-                                "lm_head:head",
-                                n.projections, n.mlp, n.norms, n.last_norm));
+                    fmt::format("model.embed_tokens:token_embedding {} {} {} {} {}:final_norm "
+                                "{} lm_head:head",
+                                n.projections, n.mlp, n.norms, n.dropouts, n.last_norm, n.angles));
 }
 
 void describe_rotary(const ModelConfig& c, Json& model, double base, double part,

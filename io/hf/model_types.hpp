@@ -35,9 +35,14 @@ Json decoder_section(const ModelConfig& config, const ModelType& type);
 /// no such activation.
 std::optional<std::string_view> activation_named(std::string_view hugging_face);
 
-/// Returns `modules` of a description from names and roles, "a.b:role c.d:role". A name that begins
-/// with `~` is inside of `layers`, which has no further `*`.
+/// Returns `modules` of a description from names and roles, "a.b:role c.d:role", and for modules
+/// without parameters "e.f:kind@role", once for each call. A name that begins with `~` is inside of
+/// `layers`, which has no further `*`.
 Json modules_of(std::string_view layers, std::string_view names);
+
+/// Returns the kind of a module of dropout, whose probability is at a key of the config. With a
+/// probability of 0 it saves nothing for its backward.
+std::string_view dropout(const ModelConfig& config, std::string_view key, double usual = 0);
 
 /// The factor of cosines and sines under YaRN, whose own default has a multiplier of 1.
 double yarn_length(double factor, double multiplier);
@@ -99,9 +104,12 @@ inline constexpr std::string_view normed_projections =
 struct LlamaNames {
   std::string_view projections =
       "~self_attn.q_proj:q ~self_attn.k_proj:k ~self_attn.v_proj:v ~self_attn.o_proj:attn_proj";
-  std::string_view mlp = "~mlp.gate_proj:gate ~mlp.up_proj:up ~mlp.down_proj:mlp_proj";
+  std::string_view mlp =
+      "~mlp.gate_proj:gate ~mlp.up_proj:up ~mlp.down_proj:mlp_proj ~mlp.act_fn:function@gate";
   std::string_view norms = "~input_layernorm:norm1 ~post_attention_layernorm:norm2";
   std::string_view last_norm = "model.norm";
+  std::string_view dropouts = "";
+  std::string_view angles = "model.rotary_emb:constant@token_embedding";
 };
 Json llama_modules(const LlamaNames& names = {});
 

@@ -30,11 +30,15 @@ void describe_gpt2(const ModelConfig& c, Json& model) {
   model["in_out"] = true;
   model["positions"] = {{"kind", "learned"}, {"rows", model["sequence"]}};
   if (!c.flag("scale_attn_weights", true)) model["attention"]["scale"] = 1;
-  model["modules"] = modules_of(
-      "transformer.h",
-      "transformer.wte:token_embedding transformer.wpe:position_embedding ~ln_1:norm1 "
-      "~attn.c_attn:qkv ~attn.c_proj:attn_proj ~ln_2:norm2 ~mlp.c_fc:fc ~mlp.c_proj:mlp_proj "
-      "transformer.ln_f:final_norm lm_head:head");
+  const std::string_view dropped = dropout(c, "resid_pdrop", 0.1);
+  model["modules"] =
+      modules_of("transformer.h",
+                 fmt::format("transformer.wte:token_embedding transformer.wpe:position_embedding "
+                             "transformer.drop:{}@position_embedding ~ln_1:norm1 ~attn.c_attn:qkv "
+                             "~attn.c_proj:attn_proj ~attn.resid_dropout:{}@attn_proj ~ln_2:norm2 "
+                             "~mlp.c_fc:fc ~mlp.c_proj:mlp_proj ~mlp.act:function@fc "
+                             "~mlp.dropout:{}@mlp_proj transformer.ln_f:final_norm lm_head:head",
+                             dropout(c, "embd_pdrop", 0.1), dropped, dropped));
 }
 
 void describe_gpt_neox(const ModelConfig& c, Json& model) {
@@ -47,11 +51,17 @@ void describe_gpt_neox(const ModelConfig& c, Json& model) {
   model["attention"]["qkv_bias"] = biased;
   model["attention"]["bias"] = biased;
   if (c.flag("use_parallel_residual", true)) model["block"]["kind"] = "parallel_two_norms";
+  const std::string_view dropped = dropout(c, "hidden_dropout");
   model["modules"] = modules_of(
       "gpt_neox.layers",
-      "gpt_neox.embed_in:token_embedding ~input_layernorm:norm1 ~post_attention_layernorm:norm2 "
-      "~attention.query_key_value:qkv ~attention.dense:attn_proj ~mlp.dense_h_to_4h:fc "
-      "~mlp.dense_4h_to_h:mlp_proj gpt_neox.final_layer_norm:final_norm lm_head:head");
+      fmt::format("gpt_neox.embed_in:token_embedding gpt_neox.emb_dropout:{}@token_embedding "
+                  "gpt_neox.rotary_emb:constant@token_embedding ~input_layernorm:norm1 "
+                  "~post_attention_layernorm:norm2 ~attention.query_key_value:qkv "
+                  "~attention.dense:attn_proj ~post_attention_dropout:{}@attn_proj "
+                  "~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj ~mlp.act:function@fc "
+                  "~post_mlp_dropout:{}@mlp_proj gpt_neox.final_layer_norm:final_norm "
+                  "lm_head:head",
+                  dropped, dropped, dropped));
 }
 
 void describe_gptj(const ModelConfig& c, Json& model) {
@@ -66,11 +76,16 @@ void describe_gptj(const ModelConfig& c, Json& model) {
   model["attention"] = {{"qkv", "separate"}, {"qkv_bias", false}, {"bias", false}};
   model["block"]["kind"] = "parallel";
   model["ends"]["head_bias"] = true;
-  model["modules"] =
-      modules_of("transformer.h",
-                 "transformer.wte:token_embedding ~ln_1:norm1 ~attn.k_proj:k ~attn.v_proj:v "
-                 "~attn.q_proj:q ~attn.out_proj:attn_proj ~mlp.fc_in:fc ~mlp.fc_out:mlp_proj "
-                 "transformer.ln_f:final_norm lm_head:head");
+  const std::string_view dropped = dropout(c, "resid_pdrop");
+  model["modules"] = modules_of(
+      "transformer.h",
+      fmt::format("transformer.wte:token_embedding transformer.drop:{}@token_embedding "
+                  "transformer.rotary_emb:constant@token_embedding ~ln_1:norm1 ~attn.k_proj:k "
+                  "~attn.v_proj:v ~attn.q_proj:q ~attn.out_proj:attn_proj "
+                  "~attn.resid_dropout:{}@attn_proj ~mlp.fc_in:fc ~mlp.fc_out:mlp_proj "
+                  "~mlp.act:function@fc ~mlp.dropout:{}@mlp_proj transformer.ln_f:final_norm "
+                  "lm_head:head",
+                  dropout(c, "embd_pdrop"), dropped, dropped));
 }
 
 void describe_opt(const ModelConfig& c, Json& model) {
@@ -93,7 +108,8 @@ void describe_opt(const ModelConfig& c, Json& model) {
       "model:container model.decoder.embed_tokens:token_embedding "
       "model.decoder.embed_positions:position_embedding model.decoder.final_layer_norm:final_norm "
       "~self_attn.k_proj:k ~self_attn.v_proj:v ~self_attn.q_proj:q ~self_attn.out_proj:attn_proj "
-      "~self_attn_layer_norm:norm1 ~fc1:fc ~fc2:mlp_proj ~final_layer_norm:norm2 lm_head:head");
+      "~self_attn_layer_norm:norm1 ~fc1:fc ~fc2:mlp_proj ~activation_fn:function@fc "
+      "~final_layer_norm:norm2 lm_head:head");
 }
 
 void describe_bloom(const ModelConfig& c, Json& model) {
@@ -105,11 +121,13 @@ void describe_bloom(const ModelConfig& c, Json& model) {
   model["ends"]["embedding_norm"] = true;
   model["modules"] = modules_of(
       "transformer.h",
-      "transformer.word_embeddings:token_embedding "
-      "transformer.word_embeddings_layernorm:embedding_norm ~input_layernorm:norm1 "
-      "~self_attention.query_key_value:qkv ~self_attention.dense:attn_proj "
-      "~post_attention_layernorm:norm2 ~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj "
-      "transformer.ln_f:final_norm lm_head:head");
+      fmt::format("transformer.word_embeddings:token_embedding "
+                  "transformer.word_embeddings_layernorm:embedding_norm ~input_layernorm:norm1 "
+                  "~self_attention.query_key_value:qkv ~self_attention.dense:attn_proj "
+                  "~self_attention.attention_dropout:{}@qkv ~post_attention_layernorm:norm2 "
+                  "~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj ~mlp.gelu_impl:function@fc "
+                  "transformer.ln_f:final_norm lm_head:head",
+                  dropout(c, "attention_dropout")));
 }
 
 void describe_falcon(const ModelConfig& c, Json& model) {
@@ -137,9 +155,10 @@ void describe_falcon(const ModelConfig& c, Json& model) {
   model["modules"] =
       modules_of("transformer.h",
                  fmt::format("transformer.word_embeddings:token_embedding "
+                             "transformer.rotary_emb:constant@token_embedding "
                              "~self_attention.query_key_value:qkv ~self_attention.dense:attn_proj "
-                             "~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj {} "
-                             "transformer.ln_f:final_norm lm_head:head",
+                             "~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj "
+                             "~mlp.act:function@fc {} transformer.ln_f:final_norm lm_head:head",
                              names));
 }
 
@@ -150,12 +169,20 @@ void describe_phi(const ModelConfig& c, Json& model) {
   model["attention"]["qkv"] = "separate";
   model["block"]["kind"] = "parallel";
   model["ends"]["head_bias"] = true;
+  // One module after attention and after the MLP.
+  const std::string_view dropped = dropout(c, "resid_pdrop");
+  const std::string dropouts =
+      fmt::format("~resid_dropout:{}@attn_proj ~resid_dropout:{}@mlp_proj", dropped, dropped);
+  const std::string angles = fmt::format("model.embed_dropout:{}@token_embedding {}",
+                                         dropout(c, "embd_pdrop"), LlamaNames{}.angles);
   model["modules"] =
       llama_modules({.projections = "~self_attn.q_proj:q ~self_attn.k_proj:k ~self_attn.v_proj:v "
                                     "~self_attn.dense:attn_proj",
-                     .mlp = "~mlp.fc1:fc ~mlp.fc2:mlp_proj",
+                     .mlp = "~mlp.fc1:fc ~mlp.fc2:mlp_proj ~mlp.activation_fn:function@fc",
                      .norms = one_norm,
-                     .last_norm = "model.final_layernorm"});
+                     .last_norm = "model.final_layernorm",
+                     .dropouts = dropouts,
+                     .angles = angles});
 }
 
 void describe_starcoder2(const ModelConfig& c, Json& model) {
@@ -169,7 +196,8 @@ void describe_starcoder2(const ModelConfig& c, Json& model) {
   model["attention"]["qkv_bias"] = bias;
   model["attention"]["bias"] = bias;
   model["mlp"]["bias"] = bias;
-  model["modules"] = llama_modules({.mlp = "~mlp.c_fc:fc ~mlp.c_proj:mlp_proj"});
+  model["modules"] =
+      llama_modules({.mlp = "~mlp.c_fc:fc ~mlp.c_proj:mlp_proj ~mlp.act:function@fc"});
 }
 
 void describe_stablelm(const ModelConfig& c, Json& model) {
@@ -179,7 +207,10 @@ void describe_stablelm(const ModelConfig& c, Json& model) {
   model["attention"]["qkv_bias"] = c.flag("use_qkv_bias");
   const bool parallel = c.flag("use_parallel_residual");
   if (parallel) model["block"]["kind"] = "parallel";
-  model["modules"] = parallel ? llama_modules({.norms = one_norm}) : llama_modules();
+  const std::string dropouts = fmt::format("~dropout:{}@mlp_proj", dropout(c, "hidden_dropout"));
+  LlamaNames names{.dropouts = dropouts};
+  if (parallel) names.norms = one_norm;
+  model["modules"] = llama_modules(names);
 }
 
 void describe_cohere(const ModelConfig& c, Json& model) {

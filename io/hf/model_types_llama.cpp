@@ -18,6 +18,8 @@ void describe_optional_window(const ModelConfig& c, Json& model) {
                   windowed);
 }
 
+constexpr std::string_view joined_mlp =
+    "~mlp.gate_up_proj:fc ~mlp.down_proj:mlp_proj ~mlp.activation_fn:function@fc";
 constexpr std::string_view four_norms =
     "~input_layernorm:norm1 ~post_attention_layernorm:post_norm1 "
     "~pre_feedforward_layernorm:norm2 ~post_feedforward_layernorm:post_norm2";
@@ -125,7 +127,15 @@ void describe_gemma3(const ModelConfig& c, Json& model) {
       nested ? local["positions"]["base"] : Json(c.real("rope_local_base_freq", 10000));
   model["norm"]["of_q_and_k"] = "head";
   model["norm"]["q_and_k_last"] = true;
-  model["modules"] = llama_modules({.projections = normed_projections, .norms = four_norms});
+  // The angles of both kinds of layers are a module that is called twice.
+  const Json windows = model["attention"].value("windowed", Json::array({false}));
+  bool full = false, windowed = false;
+  for (std::size_t l = 0; l < model["layers"].get<std::size_t>(); ++l)
+    (windows[l % windows.size()] == true ? windowed : full) = true;
+  const std::string twice = fmt::format("{0} {0}", LlamaNames{}.angles);
+  model["modules"] = llama_modules({.projections = normed_projections,
+                                    .norms = four_norms,
+                                    .angles = full && windowed ? twice : LlamaNames{}.angles});
 }
 
 void describe_phi3(const ModelConfig& c, Json& model) {
@@ -135,9 +145,13 @@ void describe_phi3(const ModelConfig& c, Json& model) {
     describe_window(c, model, *c.find("sliding_window"), true);
   model["attention"]["qkv"] = "joined";
   model["mlp"]["joined"] = true;
+  const std::string_view dropped = dropout(c, "resid_pdrop");
+  const std::string dropouts = fmt::format(
+      "~resid_attn_dropout:{}@attn_proj ~resid_mlp_dropout:{}@mlp_proj", dropped, dropped);
   model["modules"] =
       llama_modules({.projections = "~self_attn.o_proj:attn_proj ~self_attn.qkv_proj:qkv",
-                     .mlp = "~mlp.gate_up_proj:fc ~mlp.down_proj:mlp_proj"});
+                     .mlp = joined_mlp,
+                     .dropouts = dropouts});
 }
 
 void describe_olmo2(const ModelConfig& c, Json& model) {
@@ -191,7 +205,7 @@ void describe_glm4(const ModelConfig& c, Json& model) {
   model["attention"]["head_dim"] = c.size("head_dim", 128);
   model["mlp"]["joined"] = true;
   model["modules"] = llama_modules(
-      {.mlp = "~mlp.gate_up_proj:fc ~mlp.down_proj:mlp_proj",
+      {.mlp = joined_mlp,
        .norms = "~input_layernorm:norm1 ~post_attention_layernorm:norm2 "
                 "~post_self_attn_layernorm:post_norm1 ~post_mlp_layernorm:post_norm2"});
 }

@@ -7,9 +7,9 @@
 namespace shardmark {
 namespace {
 
-constexpr std::string_view router_first = "~mlp.gate:router ~mlp.experts:experts";
-constexpr std::string_view dense_mlp =
-    "~mlp.gate_proj:gate ~mlp.up_proj:up ~mlp.down_proj:mlp_proj";
+constexpr std::string_view router_first =
+    "~mlp.gate:router ~mlp.experts:experts ~mlp.experts.act_fn:function@router";
+constexpr std::string_view dense_mlp = LlamaNames{}.mlp;
 
 std::int64_t experts_of(const ModelConfig& c, std::int64_t fallback) {
   return c.size(c.find("num_local_experts") ? "num_local_experts" : "num_experts", fallback);
@@ -87,7 +87,8 @@ void describe_qwen2_moe(const ModelConfig& c, Json& model) {
   describe_sparse_layers(c, model);
   const std::string shared =
       "~mlp.shared_expert.gate_proj:shared_gate ~mlp.shared_expert.up_proj:shared_up "
-      "~mlp.shared_expert.down_proj:shared_down ~mlp.shared_expert_gate:shared_router";
+      "~mlp.shared_expert.down_proj:shared_down ~mlp.shared_expert.act_fn:function@shared_gate "
+      "~mlp.shared_expert_gate:shared_router";
   model["modules"] = modules_with(model, fmt::format("{} {}", router_first, shared));
 }
 
@@ -104,8 +105,9 @@ void describe_qwen3_moe(const ModelConfig& c, Json& model) {
   model["moe"]["normalised"] = c.flag("norm_topk_prob");
   model["moe"]["ffn"] = c.size("moe_intermediate_size", 768);
   describe_sparse_layers(c, model);
-  model["modules"] = modules_with(model, "~mlp.experts:experts ~mlp.gate:router",
-                                  {.projections = normed_projections});
+  model["modules"] = modules_with(
+      model, "~mlp.experts:experts ~mlp.experts.act_fn:function@router ~mlp.gate:router",
+      {.projections = normed_projections});
 }
 
 void describe_olmoe(const ModelConfig& c, Json& model) {

@@ -215,11 +215,24 @@ struct AdapterSpec {
   bool operator==(const AdapterSpec&) const = default;
 };
 
+/// What a module without parameters does: a `function` whose backward needs values that its forward
+/// saved, such as an activation; an `identity`, such as dropout with a probability of 0; or a
+/// `constant`, whose output has no gradient, such as the angles of rotary positions.
+enum class Bare : std::uint8_t { none, function, identity, constant };
+template<>
+inline constexpr std::size_t enum_size<Bare> = 4;
+constexpr std::string_view to_string(Bare value) {
+  return enum_names<Bare>("none", "function", "identity", "constant")[value];
+}
+
 /// One module by its name, in which `*` is the number of the layer. A container is listed only if
-/// it is never called.
+/// it is never called, or if it is bare: a module without parameters, which nothing computes here,
+/// but which DeepSpeed's hooks see. It is listed once for each of its calls.
 struct DecoderModule {
   std::string name;
   Role role = Role::container;
+  Bare bare = Bare::none;
+  Role after = Role::container;  // of a bare module: the role of the module that is called before
   bool operator==(const DecoderModule&) const = default;
 };
 

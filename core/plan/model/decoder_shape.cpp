@@ -57,6 +57,9 @@ class DecoderBuilder {
   }
   static bool of_layer(const DecoderModule& m) { return m.name.find('*') != std::string::npos; }
 
+  // The calls of a module, of its adapter's parts, and of modules without parameters after it.
+  static constexpr int places = 8, first_bare = 4;
+
   // The container of a module, and those around it, with `*` still in the name.
   int container(const std::string& pattern, std::int64_t layer, bool called = true) {
     if (pattern.empty()) return 0;
@@ -85,6 +88,7 @@ class DecoderBuilder {
   }
 
   void add(const DecoderModule& m, std::int64_t layer) {
+    if (m.bare != Bare::none) return add_bare(m, layer);
     if (m.role == Role::container) {
       container(m.name, layer, false);
       return;
@@ -94,23 +98,40 @@ class DecoderBuilder {
     const std::string name = named(m.name, layer);
     if (m.role == Role::experts)
       b_.shape().modules[static_cast<std::size_t>(parent)].python_class = decoder_.moe.block_class;
-    const bool ends = m.role == Role::final_norm || m.role == Role::head;
-    const auto blocks = static_cast<int>(spec_.layers);
-    const int unit = layer >= 0 ? static_cast<int>(layer) + 1 : ends ? blocks + 1 : 0;
-    b_.select_unit(unit);
-    const int order = 64 * (unit + 1) + 3 * place_of(m.role, layer);
+    b_.select_unit(unit_of(m.role, layer));
+    const int order = order_of(m.role, layer);
     if (layer >= 0 && adapts(decoder_, m.role, layer)) return add_adapted(m, layer, order);
     if (m.role == Role::head && spec_.tied_head) {
       b_.alias(name, Role::head, parent, 0, 1);
       b_.current_unit().also_reads.push_back(0);
     } else {
       const int index = b_.module(name, m.role, parent);
-      if (m.role == Role::sinks) containers_[name] = index;
+      if (m.role == Role::sinks || m.role == Role::experts) containers_[name] = index;
       add_params(name, m.role);
     }
     b_.shape().modules.back().order = order;
     const bool embeds = m.role == Role::token_embedding || m.role == Role::position_embedding;
     b_.shape().modules.back().input_gradient = !embeds && m.role != Role::sinks;
+  }
+
+  int unit_of(Role role, std::int64_t layer) const {
+    const bool ends = role == Role::final_norm || role == Role::head;
+    return static_cast<int>(layer >= 0 ? layer + 1 : ends ? spec_.layers + 1 : 0);
+  }
+  // After a module come the parts of its adapter and then the modules without parameters.
+  int order_of(Role role, std::int64_t layer) const {
+    return 256 * (unit_of(role, layer) + 1) + places * place_of(role, layer);
+  }
+
+  // A module without parameters, whose calls may be listed one by one.
+  void add_bare(const DecoderModule& m, std::int64_t layer) {
+    if (layer >= 0 && place_of(m.after, layer) < 0) return;
+    const int after = order_of(m.after, layer);
+    const int order = after + std::min(first_bare + bare_calls_[after]++, places - 1);
+    const int index = container(m.name, layer);
+    Module& module = b_.shape().modules[static_cast<std::size_t>(index)];
+    module.bare = m.bare;
+    module.calls.push_back({order, m.after, m.bare != Bare::constant});
   }
 
   // What PEFT puts in the place of a product: a module around the product and its two factors. A
@@ -123,6 +144,12 @@ class DecoderBuilder {
     b_.shape().modules.back().order = order;
     add_params(base, m.role);
     const Width w = width_of(spec_, m.role);
+    container(m.name + ".lora_dropout", layer, false);
+    const int index = container(m.name + ".lora_dropout.default", layer);
+    Module& dropout = b_.shape().modules[static_cast<std::size_t>(index)];
+    dropout.bare = Bare::identity;
+    dropout.adapts = m.role;
+    dropout.calls = {{order + 1, m.role, true}};
     for (const Role role : {Role::lora_a, Role::lora_b}) {
       const bool first = role == Role::lora_a;
       const std::string list = m.name + (first ? ".lora_A" : ".lora_B");
@@ -130,7 +157,7 @@ class DecoderBuilder {
       const int parent = container(list, layer, false);
       b_.module(name, role, parent);
       b_.shape().modules.back().adapts = m.role;
-      b_.shape().modules.back().order = order + (first ? 1 : 2);
+      b_.shape().modules.back().order = order + (first ? 2 : 3);
       const std::int64_t rank = decoder_.adapter.rank;
       Module& wrapper = b_.shape().modules[static_cast<std::size_t>(around)];
       if (first) wrapper.reads_param = static_cast<int>(b_.shape().params.size());
@@ -244,6 +271,7 @@ class DecoderBuilder {
   ShapeBuilder b_;
   std::vector<Role> calls_[2];  // of blocks without and with experts
   std::map<std::string, int> containers_;
+  std::map<int, int> bare_calls_;  // by the order of the module that is called before
 };
 
 }  // namespace

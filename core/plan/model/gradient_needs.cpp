@@ -16,16 +16,29 @@ class GradientNeeds {
       : shape_(shape), d_(*decoder_of(shape.spec)), of_embedding_(of_embedding) {}
 
   void mark() {
-    std::vector<Module*> calls;
-    for (Module& m : shape_.modules)
-      if (m.role != Role::container) calls.push_back(&m);
+    struct Call {
+      int order;
+      Module* module;
+      BareCall* bare;  // of a module without parameters
+    };
+    std::vector<Call> calls;
+    for (Module& m : shape_.modules) {
+      if (m.role != Role::container) calls.push_back({m.order, &m, nullptr});
+      if (m.bare != Bare::constant)
+        for (BareCall& c : m.calls) calls.push_back({c.order, &m, &c});
+    }
     std::stable_sort(calls.begin(), calls.end(),
-                     [](const Module* a, const Module* b) { return a->order < b->order; });
+                     [](const Call& a, const Call& b) { return a.order < b.order; });
     int unit = -1;
-    for (Module* m : calls) {
-      if (m->unit != unit) begin_unit();
-      unit = m->unit;
-      mark(*m);
+    for (const Call& call : calls) {
+      if (call.bare != nullptr) {
+        call.bare->gradient = call.module->adapts == Role::container ? output(call.bare->after)
+                                                                     : input(call.module->adapts);
+        continue;
+      }
+      if (call.module->unit != unit) begin_unit();
+      unit = call.module->unit;
+      mark(*call.module);
     }
   }
 
@@ -77,6 +90,31 @@ class GradientNeeds {
       case Role::norm1:
       case Role::final_norm: return in_;
       default: return mlp_input();
+    }
+  }
+  // Whether what follows a module has a gradient.
+  bool output(Role role) const {
+    switch (role) {
+      case Role::token_embedding:
+      case Role::position_embedding:
+      case Role::embedding_norm:
+      case Role::final_norm: return out_;
+      case Role::norm1: return norm1_;
+      case Role::norm2: return norm2_;
+      case Role::qkv:
+      case Role::q:
+      case Role::q_norm: return q_;
+      case Role::k:
+      case Role::k_norm: return k_;
+      case Role::v: return v_;
+      case Role::router: return mlp_input();
+      case Role::attn_proj:
+      case Role::mlp_proj:
+      case Role::experts:
+      case Role::shared_router:
+      case Role::post_norm1:
+      case Role::post_norm2: return sublayer_;
+      default: return hidden_;
     }
   }
   // Sets the value that a module makes.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include <core/plan/model/linear_roles.hpp>
 #include <core/plan/model/shape_builder.hpp>
@@ -46,17 +47,18 @@ std::vector<int> ModelShape::computing(VisitKind kind) const {
 
 std::vector<std::vector<int>> ModelShape::recomputed_before() const {
   std::vector<std::vector<int>> again(modules.size());
-  int backward = -1;         // the module whose backward is about to run
+  int backward = -1;  // the module whose backward is about to run, or -1
+  bool in_backward = false;
   std::vector<int> waiting;  // modules that run again before the next backward
   for (const Visit& v : visits) {
-    if (modules[v.module].role == Role::container) continue;
+    const bool computes = modules[v.module].role != Role::container;
     if (v.kind == VisitKind::pre_backward) {
-      backward = v.module;
-      again[backward] = std::move(waiting);
-      waiting.clear();
+      in_backward = true;
+      backward = computes && !reentrant ? v.module : -1;
+      if (computes) again[v.module] = std::exchange(waiting, {});
     }
-    if (v.kind != VisitKind::pre_forward || backward < 0) continue;
-    (reentrant ? waiting : again[backward]).push_back(v.module);
+    if (v.kind != VisitKind::pre_forward || !in_backward || !computes) continue;
+    (backward < 0 ? waiting : again[backward]).push_back(v.module);
   }
   return again;
 }

@@ -46,6 +46,13 @@ struct Param {
   bool updated() const { return use != ParamUse::frozen; }
 };
 
+/// A call of a module without parameters.
+struct BareCall {
+  int order = 0;  // its place, as Module::order
+  Role after = Role::container;
+  bool gradient = true;  // whether its input and its output have gradients
+};
+
 /// A module. Modules are in registration order; modules[0] is the root, whose name is "".
 struct Module {
   std::string name;
@@ -63,12 +70,14 @@ struct Module {
   // Whether a pass through its unit begins or ends with it, of those that compute.
   bool begins_forward = false, ends_forward = false, begins_backward = false;
   bool adapted = false;           // factors complete its product
-  Role adapts = Role::container;  // of a factor: the role of that product
+  Role adapts = Role::container;  // of a factor and its dropout: the role of that product
   // The parameter of a module inside that its own forward pass reads too, or -1: PEFT's modules ask
   // for the type of factor A.
   int reads_param = -1;
   bool exchanged = false;  // ranks send each other what it reads and what it makes
-  bool block = false;      // whether it is a block, which activation checkpointing runs again
+  Bare bare = Bare::none;  // of a module without parameters, in forward order its calls:
+  std::vector<BareCall> calls = {};
+  bool block = false;  // whether it is a block, which activation checkpointing runs again
   std::string python_class = {};  // of a list's module or of a mixture's container, if given
 };
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What stage 3's hooks see of a pass, unless a recording says it.
 #include <algorithm>
+#include <utility>
 
 #include <core/plan/model/shape_builder.hpp>
 
@@ -11,31 +12,46 @@ namespace {
 // the mirror image of that. The root and modules whose input is integers have no post-backward
 // hook. Activation checkpointing is torch's (not re-entrant, with early stop): the first module
 // whose backward needs a saved tensor runs its block forward again, up to itself. The re-entrant
-// kind runs the whole block forward again before its backward begins.
+// kind runs the whole block forward again before the backward of what is inside. Both run what is
+// inside of the block, as transformers does, so that the block's own hooks see one forward.
 class VisitWriter {
  public:
   VisitWriter(ModelShape& shape, bool recompute)
-      : shape_(shape), recompute_(recompute), children_(shape.modules.size()) {
+      : shape_(shape),
+        recompute_(recompute),
+        children_(shape.modules.size()),
+        expected_(shape.modules.size()) {
     std::vector<int> order(shape.modules.size());
     for (std::size_t m = shape.modules.size(); m-- > 1;) {
       const Module& module = shape.modules[m];
-      if (order[m] == 0 && module.role != Role::container) order[m] = module.order;
+      if (module.role != Role::container) order[m] = module.order;
+      if (module.bare != Bare::none) order[m] = module.calls.front().order;
       int& around = order[static_cast<std::size_t>(module.parent)];
       if (around == 0 || order[m] < around) around = order[m];
     }
-    for (std::size_t m = 1; m < shape.modules.size(); ++m)
-      if (shape.modules[m].called && !unused(static_cast<int>(m)))
-        children_[caller_of(m)].push_back(static_cast<int>(m));
-    for (std::vector<int>& children : children_)
-      std::stable_sort(children.begin(), children.end(),
-                       [&](int a, int b) { return order[a] < order[b]; });
+    for (std::size_t m = 1; m < shape.modules.size(); ++m) {
+      const Module& module = shape.modules[m];
+      if (!module.called || unused(static_cast<int>(m))) continue;
+      std::vector<Call>& siblings = children_[caller_of(m)];
+      if (module.bare == Bare::none) siblings.push_back({static_cast<int>(m), order[m], true});
+      for (const BareCall& c : module.calls)
+        siblings.push_back({static_cast<int>(m), c.order, c.gradient});
+    }
+    for (std::vector<Call>& siblings : children_)
+      std::stable_sort(siblings.begin(), siblings.end(),
+                       [&](const Call& a, const Call& b) { return a.order < b.order; });
   }
   void write() {
-    forward(0);
-    backward(0);
+    forward({0, 0, true});
+    backward({0, 0, true});
   }
 
  private:
+  struct Call {
+    int module, order;
+    bool gradient;  // of a module without parameters
+  };
+
   // Whether the module's parameters are all unused, so that no forward pass runs it.
   bool unused(int module) const {
     const std::vector<int> params = shape_.params_of(module);
@@ -49,52 +65,71 @@ class VisitWriter {
     while (!shape_.modules[parent].called) parent = shape_.modules[parent].parent;
     return static_cast<std::size_t>(parent);
   }
-  // Whether the output of a module has a gradient: that of a module inside.
-  bool has_backward(int module) const {
-    const std::vector<int>& inside = children_[module];
-    if (inside.empty()) return shape_.modules[module].output_gradient;
+  // Whether the output of a call has a gradient: that of a call inside.
+  bool has_backward(const Call& call) const {
+    const Module& module = shape_.modules[call.module];
+    const std::vector<Call>& inside = children_[call.module];
+    if (module.bare != Bare::none) return call.gradient;
+    if (inside.empty()) return module.output_gradient;
     return std::any_of(inside.begin(), inside.end(),
-                       [&](int child) { return has_backward(child); });
+                       [&](const Call& child) { return has_backward(child); });
   }
   // Whether its input has one, without which there is no post-backward hook: integers have none.
-  bool has_input_gradient(int module) const {
-    const std::vector<int>& inside = children_[module];
-    if (inside.empty()) return shape_.modules[module].input_gradient;
+  bool has_input_gradient(const Call& call) const {
+    const Module& module = shape_.modules[call.module];
+    const std::vector<Call>& inside = children_[call.module];
+    if (module.bare != Bare::none) return call.gradient;
+    if (inside.empty()) return module.input_gradient;
     return has_input_gradient(inside.front());
   }
+  // Whether the backward of a module needs a tensor that its forward saved. What is around a
+  // mixture multiplies the shared expert's output by its factor.
+  bool needs_saved(int m) const {
+    const Module& module = shape_.modules[m];
+    return module.role != Role::container || module.bare == Bare::function ||
+           std::any_of(children_[m].begin(), children_[m].end(), [&](const Call& child) {
+             return shape_.modules[child.module].role == Role::shared_router;
+           });
+  }
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }
-  // Writes visits up to the pre-forward hook of `last`, if it is given, and returns whether that
-  // was reached.
-  bool forward(int m, int last = -1) {
-    visit(VisitKind::pre_forward, m);
-    if (m == last) return true;
-    for (int child : children_[m])
-      if (forward(child, last)) return true;
-    visit(VisitKind::post_forward, m);
+  // Writes visits until the module of `last`, if it is given, computes, and returns whether it did.
+  bool forward(const Call& call, const Call* last = nullptr) {
+    visit(VisitKind::pre_forward, call.module);
+    expected_[call.module] = has_input_gradient(call) ? 1 : 0;
+    if (forward_inside(call, last)) return true;
+    if (last != nullptr && call.module == last->module && call.order == last->order) return true;
+    visit(VisitKind::post_forward, call.module);
     return false;
   }
-  void backward(int m) {
-    if (!has_backward(m)) return;
-    const Role role = shape_.modules[m].role;
-    const bool checkpointed = recompute_ && shape_.modules[m].block;
-    if (checkpointed && shape_.reentrant)
-      forward(m);
-    else if (checkpointed)
-      block_ = m;
-    visit(VisitKind::pre_backward, m);
-    if (block_ >= 0 && role != Role::container) {
-      forward(block_, m);
-      block_ = -1;
+  bool forward_inside(const Call& call, const Call* last = nullptr) {
+    const std::vector<Call>& inside = children_[call.module];
+    return std::any_of(inside.begin(), inside.end(),
+                       [&](const Call& child) { return forward(child, last); });
+  }
+  void backward(const Call& call) {
+    if (!has_backward(call)) return;
+    visit(VisitKind::pre_backward, call.module);
+    if (recompute_ && shape_.modules[call.module].block) {
+      if (shape_.reentrant)
+        forward_inside(call);
+      else
+        block_ = &call;
     }
-    for (auto child = children_[m].rbegin(); child != children_[m].rend(); ++child)
-      backward(*child);
-    if (m != 0 && has_input_gradient(m)) visit(VisitKind::post_backward, m);
+    if (block_ != nullptr && needs_saved(call.module))
+      forward_inside(*std::exchange(block_, nullptr), &call);
+    const std::vector<Call>& inside = children_[call.module];
+    for (auto child = inside.rbegin(); child != inside.rend(); ++child) backward(*child);
+    // DeepSpeed counts the gradients that are missing, from the module's latest call on. So a
+    // module that is called twice has one hook, and a second one if it has run again in between.
+    if (call.module != 0 && has_input_gradient(call) && --expected_[call.module] == 0)
+      visit(VisitKind::post_backward, call.module);
   }
 
   ModelShape& shape_;
   const bool recompute_;
-  int block_ = -1;  // a block that must run forward again before its backward continues
-  std::vector<std::vector<int>> children_;
+  const Call* block_ = nullptr;  // must run forward again before its backward continues
+  std::vector<std::vector<Call>> children_;
+  std::vector<int> expected_;  // by module: gradients of its input that are still missing
 };
 
 }  // namespace

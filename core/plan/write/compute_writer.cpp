@@ -271,7 +271,8 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     std::vector<Operand> operands;
     for (int id : ids) operands.push_back(where(id));
     if (exchanged(module)) begin_exchanged(Kernel::forward_begin, module);
-    write(Kernel::forward, module, std::move(operands), ids);
+    // Without arithmetic, a norm without weights has nothing to do.
+    if (trains_ || !ids.empty()) write(Kernel::forward, module, std::move(operands), ids);
     if (exchanged(module)) end_exchanged(Kernel::forward_end, module);
     if (divided_) end_forward(module);
     if (sequences_.divides() && role(module) == Role::v)

@@ -86,6 +86,47 @@ TEST(BadModel, the_module_of_sinks_is_around_attention) {
     expect_says(message_of<DeckError>([&] { load(role, name); }), {"around that of attn_proj"});
 }
 
+// A module without parameters is listed for each of its calls, after the module that it lies in.
+TEST(BadModel, modules_without_parameters_have_names_of_their_own) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", good_deck);
+  const std::vector<std::string> sets{"model.family=decoder", "model.ffn=64"};
+  const Decoder d = *load_deck(path, sets).model.decoder;
+  const auto load = [&](const std::vector<std::vector<std::string>>& more, bool first = false) {
+    nlohmann::json modules = nlohmann::json::array();
+    for (const DecoderModule& m : d.modules)
+      modules.push_back({m.name, std::string(to_string(m.role))});
+    for (const auto& m : more) modules.insert(first ? modules.begin() : modules.end(), m);
+    std::vector<std::string> all = sets;
+    all.push_back("model.modules=" + modules.dump());
+    return *load_deck(path, all).model.decoder;
+  };
+  const Decoder twice =
+      load({{"angles", "constant", "token_embedding"}, {"angles", "constant", "token_embedding"}});
+  EXPECT_EQ(twice.modules.size(), 14);
+  EXPECT_EQ(twice.modules.back().bare, Bare::constant);
+  EXPECT_EQ(twice.modules.back().after, Role::token_embedding);
+  const std::string norm = "layers.*.norm1";
+  const struct {
+    std::vector<std::vector<std::string>> more;
+    bool first;
+    const char* says;
+  } cases[] = {
+      {{{"act", "constantly", "token_embedding"}}, false, "function, identity or constant"},
+      {{{"act", "none", "token_embedding"}}, false, "function, identity or constant"},
+      {{{"act", "function", "fc"}}, false, "the role is one that the description has"},
+      {{{"act", "function", "gate"}}, false, "exists in each layer"},
+      {{{norm, "function", "gate"}}, false, "a name of its own"},
+      {{{"layers.*.mlp", "function", "gate"}}, false, "no module inside"},
+      {{{norm + ".act", "function", "gate"}}, true, "come after the module"},
+      {{{"a", "constant", "token_embedding"}, {"a", "function", "token_embedding"}},
+       false,
+       "one kind"},
+  };
+  for (const auto& c : cases)
+    expect_says(message_of<DeckError>([&] { load(c.more, c.first); }), {"model.modules", c.says});
+}
+
 TEST(BadModel, a_part_of_the_budget_takes_the_place_of_layers) {
   const ScratchFolder folder;
   const std::string head = R"({"run": {"steps": 1, "compute": "none"},

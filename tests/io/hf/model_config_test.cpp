@@ -133,22 +133,23 @@ TEST_F(ModelConfigFile, calls_modules_in_the_order_of_transformers) {
        "model.decoder.layers.0.self_attn model.decoder.layers.0.self_attn.q_proj "
        "model.decoder.layers.0.self_attn.k_proj model.decoder.layers.0.self_attn.v_proj "
        "model.decoder.layers.0.self_attn.out_proj model.decoder.layers.0.final_layer_norm "
-       "model.decoder.layers.0.fc1 model.decoder.layers.0.fc2 model.decoder.final_layer_norm "
-       "lm_head"},
+       "model.decoder.layers.0.fc1 model.decoder.layers.0.activation_fn model.decoder.layers.0.fc2 "
+       "model.decoder.final_layer_norm lm_head"},
       {R"({"model_type": "falcon", "num_hidden_layers": 1, "new_decoder_architecture": true,
            "num_attention_heads": 64, "num_kv_heads": 8, "hidden_size": 4096})",
-       "transformer transformer.word_embeddings transformer.h.0 transformer.h.0.ln_attn "
-       "transformer.h.0.ln_mlp transformer.h.0.self_attention "
+       "transformer transformer.word_embeddings transformer.rotary_emb transformer.h.0 "
+       "transformer.h.0.ln_attn transformer.h.0.ln_mlp transformer.h.0.self_attention "
        "transformer.h.0.self_attention.query_key_value transformer.h.0.self_attention.dense "
-       "transformer.h.0.mlp transformer.h.0.mlp.dense_h_to_4h transformer.h.0.mlp.dense_4h_to_h "
-       "transformer.ln_f lm_head"},
+       "transformer.h.0.mlp transformer.h.0.mlp.dense_h_to_4h transformer.h.0.mlp.act "
+       "transformer.h.0.mlp.dense_4h_to_h transformer.ln_f lm_head"},
       {R"({"model_type": "gemma3_text", "num_hidden_layers": 1})",
-       "model model.embed_tokens model.layers.0 model.layers.0.input_layernorm "
+       "model model.embed_tokens model.rotary_emb model.layers.0 model.layers.0.input_layernorm "
        "model.layers.0.self_attn model.layers.0.self_attn.q_proj model.layers.0.self_attn.k_proj "
        "model.layers.0.self_attn.v_proj model.layers.0.self_attn.q_norm "
        "model.layers.0.self_attn.k_norm model.layers.0.self_attn.o_proj "
        "model.layers.0.post_attention_layernorm model.layers.0.pre_feedforward_layernorm "
-       "model.layers.0.mlp model.layers.0.mlp.gate_proj model.layers.0.mlp.up_proj "
+       "model.layers.0.mlp model.layers.0.mlp.gate_proj model.layers.0.mlp.act_fn "
+       "model.layers.0.mlp.up_proj "
        "model.layers.0.mlp.down_proj model.layers.0.post_feedforward_layernorm model.norm "
        "lm_head"},
   };

@@ -86,8 +86,11 @@ void Coordinator::visit(const Visit& visit, FetchActions& actions) {
     case VisitKind::pre_forward: return fetch_module(visit.module, true, actions);
     case VisitKind::pre_backward: return fetch_module(visit.module, false, actions);
     case VisitKind::post_forward: return release_module(visit.module, true, actions);
-    case VisitKind::post_backward: return release_module(visit.module, false, actions);
+    case VisitKind::post_backward: break;
   }
+  // The module around attention gets its inputs as keywords, which DeepSpeed's hooks do not see.
+  if (model_->modules[static_cast<std::size_t>(visit.module)].role != Role::sinks)
+    release_module(visit.module, false, actions);
 }
 
 void Coordinator::fetch_module(int module, bool forward, FetchActions& actions) {
