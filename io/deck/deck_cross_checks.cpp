@@ -272,6 +272,24 @@ bool visits_all(const ModelSpec& model) {
 
 }  // namespace
 
+namespace {
+
+// The part of a decoder that the plan knows and the kernels do not.
+const char* uncomputed_part(const ModelSpec& model) {
+  if (!traits(model.family).has_arithmetic) return nullptr;
+  const Decoder& d = *decoder_of(model);
+  if (d.latent()) return "latent attention (model.attention.latent)";
+  const MoeSpec& m = d.moe;
+  if (m.experts > 0 && m.scores != Scores::softmax) return "a router of model.moe.scores sigmoid";
+  if (m.experts > 0 && m.groups > 1) return "groups of experts (model.moe.groups)";
+  if (m.experts > 0 && m.factor != 1) return "a factor of the experts' weights (model.moe.factor)";
+  if (m.shared_ffn > 0 && !m.shared_factor)
+    return "a shared expert without a factor (model.moe.shared_factor)";
+  return nullptr;
+}
+
+}  // namespace
+
 std::vector<Finding> missing_to_run(const Deck& deck) {
   std::vector<Finding> lacks;
   const auto lack = [&](const char* key, std::string text) {
@@ -293,6 +311,11 @@ std::vector<Finding> missing_to_run(const Deck& deck) {
          "\"train\" with bf16_master_weights_and_grads: PyTorch's arithmetic in bf16 is not "
          "modelled, "
          "so such a deck can be planned, and run without arithmetic: give \"none\"");
+  if (const char* uncomputed = uncomputed_part(deck.model); trains(deck) && uncomputed != nullptr)
+    lack("run.compute",
+         fmt::format("\"train\" with {}: its values are not computed yet, so such a deck can be "
+                     "planned and predicted, and run without arithmetic: give \"none\"",
+                     uncomputed));
   if (trains(deck) && deck.data.source == DataSource::none)
     lack("data",
          "missing: give the section that says what to train on, e.g. {\"source\": \"markov\"}");

@@ -66,6 +66,15 @@ void read_positions(KeyReader& r, PositionSpec& p) {
   r.real("alibi_factor", p.alibi_factor, positive);
 }
 
+void read_latent(KeyReader& r, LatentSpec& latent) {
+  constexpr IntRange channels{1, 65536};
+  r.need_integer("kv_rank", latent.kv_rank, channels);
+  r.integer("q_rank", latent.q_rank, {0, channels.max});
+  r.need_integer("plain_dim", latent.plain_dim, channels);
+  r.need_integer("rotary_dim", latent.rotary_dim, channels);
+  r.need_integer("value_dim", latent.value_dim, channels);
+}
+
 void read_attention(KeyReader& r, AttentionSpec& a) {
   r.integer("head_dim", a.head_dim, {1, 65536});
   r.choice("qkv", a.qkv);
@@ -76,6 +85,7 @@ void read_attention(KeyReader& r, AttentionSpec& a) {
   r.real("scale", a.scale, not_negative);
   r.real("softcap", a.softcap, not_negative);
   r.boolean("sinks", a.sinks);
+  r.section("latent", [&](KeyReader& inner) { read_latent(inner, a.latent); });
 }
 
 void read_mlp(KeyReader& r, MlpSpec& m) {
@@ -95,6 +105,11 @@ void read_moe(KeyReader& r, MoeSpec& m, const ModelSpec& model) {
   read_pattern(r, "layers", m.layers);
   r.text("class", m.block_class);
   r.integer("shared_ffn", m.shared_ffn, {0, size_range.max});
+  r.boolean("shared_factor", m.shared_factor);
+  r.choice("scores", m.scores);
+  r.integer("groups", m.groups, {1, m.experts});
+  r.integer("token_groups", m.token_groups, {1, m.groups});
+  r.real("factor", m.factor, positive);
   r.real("balance_loss", m.balance_loss, not_negative);
   r.boolean("bias", m.bias);
   r.boolean("in_out", m.in_out);
@@ -254,11 +269,47 @@ void read_modules(KeyReader& r, Decoder& d) {
   check_modules(r, d);
 }
 
+void check_latent(KeyReader& r, const ModelSpec& m, const Decoder& d) {
+  const LatentSpec& latent = d.attention.latent;
+  if (!d.latent()) return;
+  const auto refuse = [&](std::string_view key, const Json& value, const std::string& what) {
+    r.origin().refuse(r.key(key), value, what);
+  };
+  if (d.positions.kind != PositionKind::rotary || latent.rotary_dim % 2 != 0)
+    refuse("attention.latent.rotary_dim", latent.rotary_dim,
+           "must be pairs of channels, and needs rotary positions");
+  if (latent.value_dim > latent.qk_dim())
+    refuse("attention.latent.value_dim", latent.value_dim,
+           fmt::format("must be at most plain_dim + rotary_dim = {}", latent.qk_dim()));
+  if (m.kv_heads != m.heads)
+    refuse("kv_heads", m.kv_heads,
+           fmt::format("must be as many as heads = {}: latent attention makes keys and values for "
+                       "each head",
+                       m.heads));
+  if (d.attention.qkv != QkvLayout::separate || d.attention.sinks || d.norm.qk != QkNorm::none ||
+      d.norm.kind != NormKind::rms || d.norm.place != NormPlace::before || d.parallel())
+    refuse("attention.latent", latent.kv_rank,
+           "needs attention.qkv \"separate\", RMSNorm before attention and MLP one after the "
+           "other, and no sinks or norms of q and k");
+}
+
+void check_moe(KeyReader& r, const MoeSpec& m) {
+  const auto refuse = [&](const char* key, std::int64_t value, const std::string& what) {
+    r.origin().refuse(r.key(key), value, what);
+  };
+  if (m.groups > 1 && m.experts % m.groups != 0)
+    refuse("moe.groups", m.groups, fmt::format("must divide moe.experts = {}", m.experts));
+  if (m.per_token > m.token_groups * (m.experts / m.groups) && m.groups > 1)
+    refuse("moe.per_token", m.per_token,
+           fmt::format("{} groups have only {} experts", m.token_groups,
+                       m.token_groups * (m.experts / m.groups)));
+}
+
 void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
   const auto refuse = [&](std::string_view key, const Json& value, const std::string& what) {
     r.origin().refuse(r.key(key), value, what);
   };
-  if (d.attention.head_dim == 0 && m.hidden % m.heads != 0)
+  if (d.attention.head_dim == 0 && !d.latent() && m.hidden % m.heads != 0)
     refuse("heads", m.heads,
            fmt::format("must divide {} = {}: change one of them, or give {}", r.key("hidden"),
                        m.hidden, r.key("attention.head_dim")));
@@ -267,7 +318,7 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
   const auto turned =
       static_cast<std::int64_t>(static_cast<double>(head) * d.positions.rotary.part + 1e-6);
   const bool fits = turned > 0 && turned + turned % 2 <= std::min<std::int64_t>(head, 512);
-  if (d.positions.kind == PositionKind::rotary && !fits)
+  if (d.positions.kind == PositionKind::rotary && !d.latent() && !fits)
     refuse(
         "positions.part", d.positions.rotary.part,
         fmt::format("rotates {} of the {} channels of a head: must be pairs of its channels, and "
@@ -286,6 +337,8 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
     refuse("ends.embedding_norm", true, "not modelled beside learned positions");
   if (d.moe.experts > 0 && (!d.mlp.gated || d.in_out))
     refuse("moe.experts", d.moe.experts, "needs mlp.gated true, and in_out false");
+  check_latent(r, m, d);
+  check_moe(r, d.moe);
   if (d.mlp.joined && !d.mlp.gated) refuse("mlp.joined", true, "needs mlp.gated");
   if (d.norm.kind == NormKind::rms && (!d.norm.weight || d.norm.bias))
     refuse("norm.kind", "rms", "must have a weight and no bias");

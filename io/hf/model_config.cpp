@@ -22,7 +22,7 @@ void refuse_experts(const ModelConfig& c) {
 
 [[noreturn]] void refuse_type(const ModelConfig& c, const std::string& type) {
   const bool experts = type.find("moe") != std::string::npos || type == "dbrx" ||
-                       type == "deepseek_v2" || type == "deepseek_v3" || type == "llama4";
+                       type == "deepseek_v2" || type == "llama4";
   std::vector<std::string> names;
   for (const ModelType& t : model_types()) names.emplace_back(t.name);
   const std::string near = did_you_mean(type, names, "\"");

@@ -39,6 +39,7 @@ constexpr ModelType types[] = {
     {"qwen3_moe",       2048,  6144, 24, 32,  4,  32768, 151936, false, null_padding, describe_qwen3_moe},
     {"olmoe",           2048,  2048, 16, 16,  0,   4096,  50304, false, 1,            describe_olmoe},
     {"gpt_oss",         2880,  2880, 36, 64,  8, 131072, 201088, false, null_padding, describe_gpt_oss},
+    {"deepseek_v3",     7168, 18432, 61,128,128,   4096, 129280, false, null_padding, describe_deepseek_v3},
     {"cohere",          8192, 22528, 40, 64,  0,   8192, 256000,  true, 0,            describe_cohere},
 };
 // clang-format on

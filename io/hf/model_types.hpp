@@ -87,6 +87,7 @@ void describe_mixtral(const ModelConfig& config, Json& model);
 void describe_qwen2_moe(const ModelConfig& config, Json& model);
 void describe_qwen3_moe(const ModelConfig& config, Json& model);
 void describe_olmoe(const ModelConfig& config, Json& model);
+void describe_deepseek_v3(const ModelConfig& config, Json& model);
 void describe_gpt_oss(const ModelConfig& config, Json& model);
 
 /// Sets the biases of all four projections of attention, and of the MLP; `attention` is the

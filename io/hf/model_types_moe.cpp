@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Mixtures of experts. Each function says in what its class differs from a Llama.
 #include <algorithm>
+#include <cmath>
 
 #include <io/hf/model_types.hpp>
 
@@ -41,6 +42,34 @@ void describe_sparse_layers(const ModelConfig& c, Json& model) {
   }
   if (std::find(layers.begin(), layers.end(), false) != layers.end())
     model["moe"]["layers"] = layers;
+}
+
+// Layers before a certain one are dense.
+void dense_first_layers(const ModelConfig& c, Json& model) {
+  const Json* given = c.find("first_k_dense_replace");
+  const auto first = given != nullptr ? as_integer(*given) : 3;
+  if (!first || *first < 0)
+    c.refuse("first_k_dense_replace", *given, "must be a number of layers, at least 0");
+  Json layers = Json::array();
+  for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
+    layers.push_back(l >= *first);
+  if (std::find(layers.begin(), layers.end(), true) == layers.end())
+    model.erase("moe");
+  else if (*first > 0)
+    model["moe"]["layers"] = layers;
+}
+
+// Scaled rotary positions change the scale of latent attention.
+void describe_latent_scale(const ModelConfig& c, Json& model, const Json& latent) {
+  const char* name = c.find("rope_scaling") ? "rope_scaling" : "rope_parameters";
+  const Json* given = c.find(name);
+  if (given == nullptr || !given->is_object() || !model["positions"].contains("scaling")) return;
+  const ModelConfig rope = c.part(name);
+  const double all = rope.real("mscale_all_dim", 0);
+  if (all == 0) return;
+  const double length = yarn_length(rope.real("factor", 1), all);
+  const double head = latent["plain_dim"].get<double>() + latent["rotary_dim"].get<double>();
+  model["attention"]["scale"] = length * length / std::sqrt(head);
 }
 
 // The modules of a class in which each layer has experts, with these names, or a dense MLP.
@@ -120,6 +149,54 @@ void describe_olmoe(const ModelConfig& c, Json& model) {
   model["moe"]["class"] = "transformers.models.olmoe.modeling_olmoe.OlmoeSparseMoeBlock";
   model["moe"]["normalised"] = c.flag("norm_topk_prob");
   model["modules"] = llama_modules({.projections = normed_projections, .mlp = router_first});
+}
+
+// Latent attention, a router of sigmoids over groups of experts, and a shared expert without a
+// factor.
+void describe_deepseek_v3(const ModelConfig& c, Json& model) {
+  describe_biases(c, model);
+  describe_rms(c, model);
+  describe_rotary(c, model, 10000);
+  model["positions"]["neighbours"] = c.flag("rope_interleave", true);
+  Json& attention = model["attention"];
+  attention.erase("head_dim");  // of the rotated part alone
+  Json latent = {{"kv_rank", c.size("kv_lora_rank", 512)},
+                 {"plain_dim", c.size("qk_nope_head_dim", 128)},
+                 {"rotary_dim", c.size("qk_rope_head_dim", 64)},
+                 {"value_dim", c.size("v_head_dim", 128)}};
+  if (!c.has("q_lora_rank") || c.find("q_lora_rank") != nullptr)
+    latent["q_rank"] = c.size("q_lora_rank", 1536);
+  describe_latent_scale(c, model, latent);
+  attention["latent"] = latent;
+  const std::int64_t width = c.size("moe_intermediate_size", 2048);
+  model["moe"] = {
+      {"experts",
+       c.size(c.find("num_local_experts") ? "num_local_experts" : "n_routed_experts", 256)},
+      {"per_token", c.size("num_experts_per_tok", 8)},
+      {"ffn", width},
+      {"shared_ffn", width * c.size("n_shared_experts", 1)},
+      {"shared_factor", false},
+      {"scores", "sigmoid"},
+      {"groups", c.size("n_group", 8)},
+      {"token_groups", c.size("topk_group", 4)},
+      {"normalised", c.flag("norm_topk_prob", true)},
+      {"factor", c.real("routed_scaling_factor", 2.5)},
+      {"class", "transformers.models.deepseek_v3.modeling_deepseek_v3.DeepseekV3MoE"}};
+  dense_first_layers(c, model);
+  const std::string queries = latent.contains("q_rank")
+                                  ? "~self_attn.q_a_proj:q_a ~self_attn.q_a_layernorm:q_a_norm "
+                                    "~self_attn.q_b_proj:q_b"
+                                  : "~self_attn.q_proj:q";
+  const std::string projections =
+      queries +
+      " ~self_attn.kv_a_proj_with_mqa:kv_a ~self_attn.kv_a_layernorm:kv_a_norm "
+      "~self_attn.kv_b_proj:kv_b ~self_attn.o_proj:attn_proj";
+  model["modules"] = modules_with(
+      model,
+      "~mlp.experts:experts ~mlp.experts.act_fn:function@router ~mlp.gate:router "
+      "~mlp.shared_experts.gate_proj:shared_gate ~mlp.shared_experts.up_proj:shared_up "
+      "~mlp.shared_experts.down_proj:shared_down ~mlp.shared_experts.act_fn:function@shared_gate",
+      {.projections = projections});
 }
 
 // Windows in every other layer, positions by YaRN, sinks, and experts whose gate has a limit.

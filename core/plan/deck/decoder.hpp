@@ -100,6 +100,18 @@ constexpr std::string_view to_string(QkvLayout value) {
   return enum_names<QkvLayout>("separate", "joined", "grouped")[value];
 }
 
+/// Latent attention: keys and values are products of a narrow latent, and so may queries be. A head
+/// of queries and keys has `plain_dim` channels and then `rotary_dim` rotated ones, which for keys
+/// come beside the latent and are the same in all heads.
+struct LatentSpec {
+  std::int64_t kv_rank = 0;  // channels of the latent of keys and values; 0: attention has none
+  std::int64_t q_rank = 0;   // channels of the latent of queries; 0: they are one product
+  std::int64_t plain_dim = 0, rotary_dim = 0;
+  std::int64_t value_dim = 0;  // channels of a head of values
+  std::int64_t qk_dim() const { return plain_dim + rotary_dim; }
+  bool operator==(const LatentSpec&) const = default;
+};
+
 struct AttentionSpec {
   std::int64_t head_dim = 0;  // 0: hidden / heads
   QkvLayout qkv = QkvLayout::joined;
@@ -109,6 +121,7 @@ struct AttentionSpec {
   double scale = 0;                         // of the scores; 0: 1 / sqrt(head_dim)
   double softcap = 0;                       // of the scores; 0: none
   bool sinks = false;  // each head has a score of its own beside those of its keys
+  LatentSpec latent = {};
   bool operator==(const AttentionSpec&) const = default;
 };
 
@@ -162,6 +175,14 @@ struct GateRule {
   bool operator==(const GateRule&) const = default;
 };
 
+/// What a router makes of its logits: probabilities over all experts, or a number for each expert.
+enum class Scores : std::uint8_t { softmax, sigmoid };
+template<>
+inline constexpr std::size_t enum_size<Scores> = 2;
+constexpr std::string_view to_string(Scores value) {
+  return enum_names<Scores>("softmax", "sigmoid")[value];
+}
+
 /// A mixture of experts in the place of the MLP. Experts are MLPs with a gate, whose gate and up
 /// are one matrix. A router's weights are its softmax at the chosen experts; if they are
 /// normalised, that is the softmax over the chosen logits.
@@ -174,10 +195,15 @@ struct MoeSpec {
   std::vector<std::uint8_t> layers = {};  // by layer, repeated: whether it has experts; empty: all
   std::string block_class = {};  // the Python class of the module around router and experts
   std::int64_t shared_ffn = 0;  // width of the shared expert, which every token uses; 0 without one
-  double balance_loss = 0;      // factor of the loss that balances the experts; 0: it is left out
-  bool bias = false;            // of the router and of the experts
-  bool in_out = false;          // the experts' weights are [in][out]
-  bool interleaved = false;     // the outputs of gate and up alternate
+  bool shared_factor = true;    // its output has a factor, and it runs before the others
+  Scores scores = Scores::softmax;
+  // A token has experts of `token_groups` groups, those with the largest sums of two scores.
+  std::int64_t groups = 1, token_groups = 1;
+  double factor = 1;         // of the weights
+  double balance_loss = 0;   // factor of the loss that balances the experts; 0: it is left out
+  bool bias = false;         // of the router and of the experts
+  bool in_out = false;       // the experts' weights are [in][out]
+  bool interleaved = false;  // the outputs of gate and up alternate
   GateRule gate = {};
   bool operator==(const MoeSpec&) const = default;
 };
@@ -253,6 +279,7 @@ struct Decoder {
 
   bool norms_before() const { return norm.place != NormPlace::after; }
   bool norms_after() const { return norm.place != NormPlace::before; }
+  bool latent() const { return attention.latent.kv_rank > 0; }
   bool adapted() const { return adapter.rank > 0; }
   bool parallel() const { return block.kind != BlockKind::sequential; }
 };

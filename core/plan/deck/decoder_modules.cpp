@@ -67,7 +67,9 @@ std::int64_t ffn_of(const ModelSpec& spec) {
   return spec.family == Family::gpt2 ? checked_mul(4, spec.hidden, "model.hidden") : spec.ffn;
 }
 std::int64_t head_dim_of(const ModelSpec& spec) {
-  const std::int64_t own = decoder_of(spec)->attention.head_dim;
+  const AttentionSpec& attention = decoder_of(spec)->attention;
+  if (attention.latent.kv_rank > 0) return attention.latent.qk_dim();
+  const std::int64_t own = attention.head_dim;
   return own > 0 ? own : spec.hidden / spec.heads;
 }
 
@@ -97,7 +99,8 @@ bool begins_input_gradient(const Decoder& d, Role role) {
     case Role::attn_proj:
     case Role::mlp_proj:
     case Role::fc:
-    case Role::up: return true;
+    case Role::up:
+    case Role::kv_a: return true;
     // The MLP of a parallel block has read the same norm and comes first in backward.
     case Role::qkv:
     case Role::v: return d.block.kind != BlockKind::parallel;
@@ -112,7 +115,8 @@ bool ends_input_gradient(Role role) {
     case Role::fc:
     case Role::gate:
     case Role::qkv:
-    case Role::q: return true;
+    case Role::q:
+    case Role::q_a: return true;
     default: return false;
   }
 }
@@ -155,7 +159,12 @@ std::vector<Role> block_calls(const Decoder& d, bool sparse) {
   add(d.norms_before(), {Role::norm1});
   add(second_norm && d.block.norms_first, {Role::norm2});
   add(d.attention.sinks, {Role::sinks});
-  if (d.attention.qkv != QkvLayout::separate) {
+  if (d.latent()) {
+    const bool narrow = d.attention.latent.q_rank > 0;
+    add(narrow, {Role::q_a, Role::q_a_norm, Role::q_b});
+    add(!narrow, {Role::q});
+    add(true, {Role::kv_a, Role::kv_a_norm, Role::kv_b});
+  } else if (d.attention.qkv != QkvLayout::separate) {
     add(true, {Role::qkv});
   } else if (q_norm && !d.norm.qk_last) {
     add(true, {Role::q, Role::q_norm, Role::k, Role::k_norm, Role::v});
@@ -166,10 +175,11 @@ std::vector<Role> block_calls(const Decoder& d, bool sparse) {
   add(true, {Role::attn_proj});
   add(d.norms_after(), {Role::post_norm1});
   add(second_norm && !d.block.norms_first, {Role::norm2});
-  const bool shared = d.moe.shared_ffn > 0;
-  add(sparse && shared, {Role::shared_gate, Role::shared_up, Role::shared_down});
+  const bool shared = sparse && d.moe.shared_ffn > 0, first = d.moe.shared_factor;
+  add(shared && first, {Role::shared_gate, Role::shared_up, Role::shared_down});
   add(sparse, {Role::router, Role::experts});
-  add(sparse && shared, {Role::shared_router});
+  add(shared && first, {Role::shared_router});
+  add(shared && !first, {Role::shared_gate, Role::shared_up, Role::shared_down});
   add(!sparse && d.mlp.gated && !d.mlp.joined, {Role::gate, Role::up});
   add(!sparse && (!d.mlp.gated || d.mlp.joined), {Role::fc});
   add(!sparse, {Role::mlp_proj});
@@ -210,10 +220,16 @@ int tensors_of(const Decoder& d, Role role) {
     case Role::token_embedding:
     case Role::position_embedding:
     case Role::sinks: return 1;
-    case Role::qkv:
     case Role::q:
+      if (d.latent()) return 1;
+      [[fallthrough]];
+    case Role::qkv:
     case Role::k:
-    case Role::v: return d.attention.qkv_bias ? 2 : 1;
+    case Role::v:
+    case Role::q_a:
+    case Role::kv_a: return d.attention.qkv_bias ? 2 : 1;
+    case Role::q_b:
+    case Role::kv_b: return 1;
     case Role::attn_proj: return d.attention.bias ? 2 : 1;
     case Role::fc:
     case Role::gate:
@@ -232,7 +248,8 @@ int tensors_of(const Decoder& d, Role role) {
 
 bool is_plain(const Decoder& d) {
   return d.norm.place == NormPlace::before && d.norm.qk == QkNorm::none && !d.parallel() &&
-         d.block.residual_factor == 1 && !d.attention.sinks && d.moe.experts == 0 && !d.adapted();
+         d.block.residual_factor == 1 && !d.attention.sinks && !d.latent() && d.moe.experts == 0 &&
+         !d.adapted();
 }
 
 Cut cut_of(Role role) {
@@ -303,6 +320,7 @@ namespace {
 Width whole_width_of(const ModelSpec& s, Role role) {
   const Decoder& d = *decoder_of(s);
   const std::int64_t head = head_dim_of(s), h = s.hidden, ffn = ffn_of(s);
+  const LatentSpec& latent = d.attention.latent;
   const std::int64_t q = checked_mul(s.heads, head, "model.heads");
   const std::int64_t kv = checked_mul(kv_heads_of(s), head, "model.kv_heads");
   switch (role) {
@@ -316,7 +334,16 @@ Width whole_width_of(const ModelSpec& s, Role role) {
     case Role::q: return {q, h};
     case Role::k:
     case Role::v: return {kv, h};
-    case Role::attn_proj: return {h, q};
+    case Role::attn_proj:
+      return {h, d.latent() ? checked_mul(s.heads, latent.value_dim, "model.heads") : q};
+    case Role::q_a: return {latent.q_rank, h};
+    case Role::q_a_norm: return {latent.q_rank, 0};
+    case Role::q_b: return {q, latent.q_rank};
+    case Role::kv_a: return {latent.kv_rank + latent.rotary_dim, h};
+    case Role::kv_a_norm: return {latent.kv_rank, 0};
+    case Role::kv_b:
+      return {checked_mul(s.heads, latent.plain_dim + latent.value_dim, "model.heads"),
+              latent.kv_rank};
     case Role::fc: return {d.mlp.gated ? checked_mul(2, ffn, "model.ffn") : ffn, h};
     case Role::gate:
     case Role::up: return {ffn, h};

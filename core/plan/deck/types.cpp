@@ -19,7 +19,8 @@ constexpr auto roles = enum_names<Role>(
     "container", "list", "token_embedding", "position_embedding", "norm1", "qkv", "q", "k", "v",
     "attn_proj", "norm2", "fc", "gate", "up", "mlp_proj", "final_norm", "head", "q_norm", "k_norm",
     "post_norm1", "post_norm2", "embedding_norm", "router", "experts", "shared_gate", "shared_up",
-    "shared_down", "shared_router", "sinks", "lora_a", "lora_b");
+    "shared_down", "shared_router", "sinks", "lora_a", "lora_b", "q_a", "q_a_norm", "q_b", "kv_a",
+    "kv_a_norm", "kv_b");
 constexpr auto phases = enum_names<Phase>("init", "forward", "backward", "step");
 constexpr auto tiers = enum_names<Tier>("device", "host", "nvme");
 constexpr auto categories =

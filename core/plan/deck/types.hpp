@@ -117,10 +117,16 @@ enum class Role : std::uint8_t {
   shared_router,  // the factor of that expert
   sinks,          // of attention, in a module around it
   lora_a,         // the factors of an adapter: its input times A, and the result times B
-  lora_b
+  lora_b,
+  q_a,  // latent attention: queries by two products with a norm in between
+  q_a_norm,
+  q_b,
+  kv_a,  // the latent of keys and values, beside it the channels of keys that are rotated
+  kv_a_norm,
+  kv_b
 };
 template<>
-inline constexpr std::size_t enum_size<Role> = 31;
+inline constexpr std::size_t enum_size<Role> = 37;
 
 /// The part of a step that an event belongs to. The phase `init` is start-up, before the first
 /// step.

@@ -52,7 +52,13 @@ Width product_width(const TransformerDims& d, Role role) {
     case Role::fc: return {gate_stride(d), d.hidden};
     case Role::gate:
     case Role::up: return {d.ffn, d.hidden};
-    case Role::attn_proj: return {d.hidden, d.q_dim()};
+    case Role::attn_proj: return {d.hidden, value_dim(d)};
+    case Role::q_a: return {d.decoder->attention.latent.q_rank, d.hidden};
+    case Role::q_b: return {d.q_dim(), d.decoder->attention.latent.q_rank};
+    case Role::kv_a:
+      return {d.decoder->attention.latent.kv_rank + d.decoder->attention.latent.rotary_dim,
+              d.hidden};
+    case Role::kv_b: return {latent_kv_dim(d), d.decoder->attention.latent.kv_rank};
     default: return {d.hidden, d.ffn};
   }
 }
@@ -88,6 +94,7 @@ BlockSaved block_saved(const TransformerDims& d) {
     s.norm1 = norm_figures(d, o, rows);
     s.norm1_out = o.take(rh);
   }
+  if (decoder.latent()) s.latent = latent_saved(d, o);
   take_qkv(d, o, s.q, s.k, s.v);
   s.q_raw = s.q, s.k_raw = s.k;
   if (decoder.norm.qk != QkNorm::none) {
@@ -96,8 +103,8 @@ BlockSaved block_saved(const TransformerDims& d) {
     s.q_raw = o.take(size_mul(rows, d.q_dim()));
     s.k_raw = o.take(size_mul(rows, d.kv_dim()));
   }
-  s.attention = s.context = o.take(size_mul(rows, d.q_dim()));
-  if (d.sequence_part.cuts()) s.context = o.take(size_mul(rows, d.q_dim()));
+  s.attention = s.context = o.take(size_mul(rows, value_dim(d)));
+  if (d.sequence_part.cuts() || decoder.latent()) s.context = o.take(size_mul(rows, d.q_dim()));
   s.logsumexp = o.take_fp32(size_mul(rows, d.heads));
   if (decoder.attention.sinks) s.sinks = o.take_fp32(d.heads);
   if (decoder.norms_after()) {
@@ -137,6 +144,7 @@ BlockForwardWorkspace block_forward_workspace(const TransformerDims& d,
   w.attention = attention_forward_scratch(attention_dims(d), attention);
   if (d.decoder->attention.qkv == QkvLayout::grouped)
     w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
+  if (d.decoder->latent()) w.grouped = grouped.take(size_mul(d.rows(), latent_kv_dim(d)));
   close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);
   return w;
 }
@@ -152,6 +160,7 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
   };
   if (d.adapted != 0) w.dlow_rank = kept.take(size_mul(d.rows(), decoder.adapter.rank));
   if (decoder.attention.sinks) w.dsinks = kept.take_fp32(d.heads);
+  if (decoder.latent()) w.latent = latent_workspace(d, kept);
   if (has_own_output_gradient(decoder)) w.dsub = kept.take(rh);
   if (decoder.parallel()) w.dnorm1 = w.dnorm2 = take_dnorm(kept, rh);
   if (decoder.block.kind == BlockKind::parallel_two_norms) {

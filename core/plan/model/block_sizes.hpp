@@ -10,6 +10,7 @@
 #pragma once
 
 #include <core/plan/deck/decoder_modules.hpp>
+#include <core/plan/model/latent_sizes.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
@@ -27,7 +28,7 @@ struct BlockSaved {
   std::int64_t q = 0, k = 0, v = 0;           // [R][q], [R][kv]; joined: parts of [R][q + 2 kv];
                                               // once they are exchanged in attention_dims
   std::int64_t q_raw = 0, k_raw = 0;          // before their norms
-  std::int64_t attention = 0;                 // [R][q], before the projection
+  std::int64_t attention = 0;                 // [R][q], before the projection; latent: of values
   std::int64_t context = 0;                   // as attention computes it, in attention_dims
   std::int64_t logsumexp = 0;                 // [micro_batch][heads][sequence], fp32
   std::int64_t sinks = 0;                     // [heads], fp32
@@ -35,7 +36,8 @@ struct BlockSaved {
   std::int64_t x_mid = 0;                     // [R][h], the residual stream after attention
   std::int64_t gate = 0, up = 0;  // [R][ffn]; joined: parts of [R][2 ffn]; without a gate: the
                                   // activation's input and nothing
-  MixtureSaved mixture;           // in the place of gate and up
+  LatentSaved latent;
+  MixtureSaved mixture;                      // in the place of gate and up
   EnumArray<Role, std::int64_t> low_rank{};  // [R][rank], of an adapted role: scaling A x
   std::int64_t bytes = 0;
 };
@@ -47,7 +49,8 @@ BlockSaved block_saved(const TransformerDims& dims);
 /// same time. At the end `gemm` is the scratch of the matrix products, `gemm_bytes` bytes.
 struct BlockForwardWorkspace {
   std::int64_t act = 0;               // [R][ffn], the activation's output
-  std::int64_t grouped = 0;           // [R][q + 2 kv], before it is arranged; overlaps act
+  std::int64_t grouped = 0;           // [R][q + 2 kv], before it is arranged, or what kv_b makes;
+                                      // overlaps act
   AttentionForwardScratch attention;  // overlaps act
   MixtureForwardWorkspace mixture;    // in the place of act
   std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
@@ -56,9 +59,10 @@ struct BlockForwardWorkspace {
 /// Offsets in the workspace of a block's backward pass. Modules pass the tensors whose names start
 /// with d to each other.
 struct BlockBackwardWorkspace {
-  std::int64_t dsub = 0;            // [R][h], the gradient of a sublayer's output
-  std::int64_t dlow_rank = 0;       // [R][rank], of A x of the adapted product at hand
-  std::int64_t dsinks = 0;          // [heads], fp32
+  std::int64_t dsub = 0;       // [R][h], the gradient of a sublayer's output
+  std::int64_t dlow_rank = 0;  // [R][rank], of A x of the adapted product at hand
+  std::int64_t dsinks = 0;     // [heads], fp32
+  LatentWorkspace latent;
   std::int64_t dside = 0;           // [R][h], what the second norm of a parallel block adds to dx
   std::int64_t dgate = 0, dup = 0;  // as gate and up
   std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup

@@ -76,8 +76,14 @@ class GradientNeeds {
       case Role::q:
       case Role::k:
       case Role::v:
+      case Role::q_a:
+      case Role::kv_a:
       case Role::qkv: return d_.norms_before() ? norm1_ : in_;
+      case Role::q_a_norm:
+      case Role::q_b:
       case Role::q_norm: return q_;
+      case Role::kv_a_norm:
+      case Role::kv_b:
       case Role::k_norm: return k_;
       case Role::attn_proj: return q_ || k_ || v_;
       case Role::post_norm1:
@@ -128,7 +134,13 @@ class GradientNeeds {
       case Role::norm2: norm2_ = gradient; break;
       case Role::qkv: q_ = k_ = v_ = gradient; break;
       case Role::q:
+      case Role::q_a:
+      case Role::q_a_norm:
+      case Role::q_b:
       case Role::q_norm: q_ = gradient; break;
+      case Role::kv_a:
+      case Role::kv_a_norm:
+      case Role::kv_b: k_ = v_ = gradient; break;
       case Role::k:
       case Role::k_norm: k_ = gradient; break;
       case Role::v: v_ = gradient; break;

@@ -66,8 +66,10 @@ MixtureSaved mixture_saved(const TransformerDims& d, Offsets& o) {
   if (moe.shared_ffn == 0) return s;
   s.shared_gate = o.take(size_mul(rows, moe.shared_ffn));
   s.shared_up = o.take(size_mul(rows, moe.shared_ffn));
-  s.shared_out = o.take(size_mul(rows, d.hidden));
-  s.shared_factor = o.take_fp32(rows);
+  if (moe.shared_factor) {
+    s.shared_out = o.take(size_mul(rows, d.hidden));
+    s.shared_factor = o.take_fp32(rows);
+  }
   s.sum = o.take(size_mul(rows, d.hidden));
   return s;
 }
@@ -90,11 +92,11 @@ MixtureBackwardWorkspace mixture_backward_workspace(const TransformerDims& d, Of
   w.dweights = o.take_fp32(pairs);
   w.dlogits = o.take(size_mul(rows, moe.experts));
   if (moe.balance_loss > 0) w.dbalance = o.take_fp32(moe.experts);
-  if (moe.shared_ffn > 0) {
+  if (moe.shared_ffn > 0 && moe.shared_factor) {
     w.dfactor = o.take_fp32(rows);
     w.dshared = o.take(size_mul(rows, d.hidden));
   }
-  // The shared expert runs backward after the others.
+  // The shared expert runs backward after the others, or before them.
   Offsets shared = o;
   const std::int64_t computed = expert_rows(d);
   w.rows = o.take(size_mul(computed, d.hidden));

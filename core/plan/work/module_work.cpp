@@ -98,6 +98,9 @@ class ModuleWork : private WorkLists {
   void scale_gradient();
   void activation(bool backward);
   void mixture(bool backward);
+  std::int64_t latent_columns() const;
+  void latent_forward();
+  void latent_backward();
   void exchange();
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
@@ -144,6 +147,9 @@ void ModuleWork::describe_attention(bool backward) {
 }
 
 void ModuleWork::rotate(const char* kernel) {
+  const std::int64_t turned = decoder_.attention.latent.rotary_dim;
+  if (rotates_ && decoder_.latent())
+    return stream(kernel, rows_ * (d_.heads + 1) * turned, turned, 2);
   if (rotates_)
     stream(kernel, attention_.rows() * (attention_.q_dim() + attention_.kv_dim()), d_.head_dim(),
            2);
@@ -269,14 +275,15 @@ void ModuleWork::close_sublayer(std::int64_t in) {
 
 // A mixture of experts, and what a block does after its last module and before its first one.
 void ModuleWork::mixture(bool backward) {
-  const bool shared = decoder_.moe.shared_ffn > 0;
+  const bool shared = decoder_.moe.shared_ffn > 0, first = shared && decoder_.moe.shared_factor;
   const bool reads_output = role_ == Role::experts || role_ == Role::shared_router;
   if (backward && reads_output && !decoder_.norms_after()) scale_gradient();
   add_mixture_work(d_, role_, backward, trained_, accumulate_, work_);
-  if (backward && role_ == (shared ? Role::shared_gate : Role::router)) without_norm();
-  const bool last = role_ == (shared ? Role::shared_router : Role::experts);
-  if (!backward && last && !module_.exchanged && !decoder_.norms_after())
-    stream("residual", rows_ * h_, 1, 3);
+  if (backward && role_ == (first ? Role::shared_gate : Role::router)) without_norm();
+  const Role last = first ? Role::shared_router : shared ? Role::shared_down : Role::experts;
+  if (backward || role_ != last || module_.exchanged || decoder_.norms_after()) return;
+  stream("residual", rows_ * h_, 1, 3);
+  if (last == Role::shared_down) stream("residual", rows_ * h_, 1, 3);  // the other experts' sum
 }
 
 // What comes before and after a pass of experts that ranks divide.
@@ -284,6 +291,26 @@ void ModuleWork::exchange() {
   add_exchange_work(d_, event_.kernel, work_);
   const bool last = event_.kernel == Kernel::forward_end && decoder_.moe.shared_ffn == 0;
   if (last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
+}
+
+// The columns of the norm of a latent.
+std::int64_t ModuleWork::latent_columns() const {
+  const LatentSpec& latent = decoder_.attention.latent;
+  return role_ == Role::q_a_norm ? latent.q_rank : latent.kv_rank;
+}
+
+// Keys and values of all heads are spread over the places of k and v.
+void ModuleWork::latent_forward() {
+  const Width w = product_width(d_, role_);
+  product_forward(w.in, w.out);
+  if (role_ == Role::kv_b) stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
+}
+
+void ModuleWork::latent_backward() {
+  const Width w = product_width(d_, role_);
+  if (role_ == Role::kv_b) stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
+  if (module_.input_gradient) product_input(w.in, w.out, d_.dtype);
+  product_weight(w.in, w.out);
 }
 
 void ModuleWork::forward() {
@@ -307,9 +334,16 @@ void ModuleWork::forward() {
     case Role::up:
       product_forward(h_, product_width(d_, role_).out);
       return role_ == Role::qkv && !d_.adapts(role_) ? arrange_heads(d_) : void();
+    case Role::q_a:
+    case Role::kv_a:
+    case Role::q_b:
+    case Role::kv_b: return latent_forward();
+    case Role::q_a_norm:
+    case Role::kv_a_norm: return norm_forward(rows_ * latent_columns(), latent_columns());
     case Role::attn_proj:
       if (!exchanges()) attention_forward();
-      return close_sublayer(q_);
+      if (decoder_.latent()) stream("arrange_heads", rows_ * value_dim(d_), d_.head_dim(), 2);
+      return close_sublayer(value_dim(d_));
     case Role::mlp_proj: activation(false); return close_sublayer(d_.ffn);
     case Role::head: return head_forward();
     case Role::container:
@@ -388,14 +422,22 @@ void ModuleWork::backward() {
     case Role::k_norm: return norm_backward(rows_ * kv, head_columns(kv), d_.dtype, false);
     case Role::head: return head_backward();
     case Role::mlp_proj: activation(true); return output(d_.ffn);
+    case Role::q_b:
+    case Role::kv_b: return latent_backward();
+    case Role::q_a_norm:
+    case Role::kv_a_norm:
+      return norm_backward(rows_ * latent_columns(), latent_columns(), d_.dtype, false);
     case Role::attn_proj:
-      output(q_);
+      output(value_dim(d_));
+      if (decoder_.latent()) stream("arrange_heads", rows_ * value_dim(d_), d_.head_dim(), 2);
       if (module_.input_gradient && !exchanges()) attention_backward();
       return;
     case Role::qkv: arrange_heads(d_); return projection_backward();
     case Role::q:
     case Role::k:
     case Role::v:
+    case Role::q_a:
+    case Role::kv_a:
     case Role::fc:
     case Role::gate:
     case Role::up: return projection_backward();

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face model config becomes the section `model`, a description of its decoder, and is
 // refused by the name of what a description cannot say.
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/model_shape.hpp>
 #include <io/hf/model_config.hpp>
 #include <tests/support/io_scratch.hpp>
@@ -113,6 +114,7 @@ TEST_F(ModelConfigFile, gives_real_models_their_parameters) {
       {R"({"model_type": "qwen3", "hidden_size": 4096, "intermediate_size": 12288, "head_dim": 128,
            "num_hidden_layers": 36, "num_key_value_heads": 8, "vocab_size": 151936})",
        8'190'735'360},
+      {R"({"model_type": "deepseek_v3"})", 671'026'404'352},
   };
   for (const auto& c : cases) {
     folder_.write("config.json", c.config);
@@ -209,11 +211,45 @@ TEST_F(ModelConfigFile, the_loss_has_a_part_that_balances_experts_if_router_logi
             0.25);
 }
 
+// The values of latent attention are not computed yet.
+TEST_F(ModelConfigFile, deepseek_v3_is_planned_and_runs_without_arithmetic) {
+  folder_.write("config.json", R"({"model_type": "deepseek_v3", "rope_scaling": {"type": "yarn",
+      "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096}})");
+  const std::string path = folder_.write("d.json", good_deck);
+  const std::vector<std::string> sets{"model=config.json", "model.sequence=32"};
+  const Deck deck = read_deck(path, sets, DeckUse::plan).deck;
+  const Decoder& d = *deck.model.decoder;
+  EXPECT_EQ(d.attention.latent.qk_dim(), 192);
+  EXPECT_NEAR(d.attention.scale, 1.8738565 / 13.8564065, 1e-6);  // (0.1 ln 40 + 1)^2 / sqrt(192)
+  EXPECT_FALSE(has_experts(d, 2));
+  EXPECT_TRUE(has_experts(d, 3));
+  EXPECT_EQ(build_model_shape(deck.model).params.size(), 909);
+  expect_says(message_of<DeckError>([&] { load_deck(path, sets); }), {"latent attention", "none"});
+  std::vector<std::string> without = sets;
+  without.push_back("run.compute=none");
+  EXPECT_NO_THROW(load_deck(path, without));
+  const struct {
+    const char *config, *says;
+  } cases[] = {
+      {R"("num_key_value_heads": 64)", "as many as heads = 128"},
+      {R"("v_head_dim": 256)", "plain_dim + rotary_dim = 192"},
+      {R"("qk_rope_head_dim": 63)", "pairs of channels"},
+      {R"("n_group": 7)", "must divide"},
+      {R"("topk_group": 1, "num_experts_per_tok": 33)", "1 groups have only 32 experts"},
+      {R"("topk_group": 9)", "token_groups"},
+  };
+  for (const auto& c : cases) {
+    folder_.write("config.json", fmt::format(R"({{"model_type": "deepseek_v3", {}}})", c.config));
+    expect_says(message_of<DeckError>([&] { read_deck(path, sets, DeckUse::plan); }), {c.says});
+  }
+}
+
 TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
   const struct {
     const char *config, *says;
   } cases[] = {
-      {R"({"model_type": "deepseek_v3", "n_routed_experts": 8})", "experts"},
+      {R"({"model_type": "deepseek_v2", "n_routed_experts": 8})", "experts"},
+      {R"({"model_type": "deepseek_v3", "first_k_dense_replace": -1})", "first_k_dense_replace"},
       {R"({"model_type": "mixtral", "router_jitter_noise": 0.1})", "router_jitter_noise"},
       {R"({"model_type": "qwen3_moe", "mlp_only_layers": 1})", "mlp_only_layers"},
       {R"({"model_type": "olmoe", "clip_qkv": 8.0})", "clip_qkv = 8.0"},
