@@ -374,7 +374,7 @@ class BlockCall : public ModuleCall {
     const bool reads_output = role == Role::experts || role == Role::shared_router;
     const ConstStored dy = reads_output ? output_gradient(scratch, w) : dnorm;
     mixture().backward(role, t, g, scratch, w.mixture, dy, dnorm);
-    const Role first = decoder.moe.shared_ffn > 0 ? Role::shared_gate : Role::router;
+    const Role first = decoder.moe.begins();
     if (role == first) without_norm(dnorm);
   }
 

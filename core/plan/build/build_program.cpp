@@ -66,6 +66,11 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
   spec.part = {p.mesh.tensor_ranks(), p.mesh.tensor_rank()};
   spec.sequence_part = {p.mesh.sequence_ranks(), p.mesh.sequence_rank()};
   spec.expert_part = {p.mesh.expert_ranks(), p.mesh.expert_rank()};
+  if (spec.expert_part.cuts()) {
+    Decoder decoder = *spec.decoder;
+    decoder.moe.shared_last = true;
+    spec.decoder = SharedDecoder(std::move(decoder));
+  }
   p.model = build_model_shape(spec, deck.run.activation_checkpointing, deck.run.reentrant);
   p.precision = deck.zero.precision;
   p.optimizer = deck.zero.optimizer.type;

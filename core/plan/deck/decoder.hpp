@@ -196,6 +196,7 @@ struct MoeSpec {
   std::string block_class = {};  // the Python class of the module around router and experts
   std::int64_t shared_ffn = 0;  // width of the shared expert, which every token uses; 0 without one
   bool shared_factor = true;    // its output has a factor, and it runs before the others
+  bool shared_last = false;  // it runs after the others, too: so it does where ranks divide those
   Scores scores = Scores::softmax;
   // A token has experts of `token_groups` groups, those with the largest sums of two scores.
   std::int64_t groups = 1, token_groups = 1;
@@ -205,6 +206,9 @@ struct MoeSpec {
   bool in_out = false;       // the experts' weights are [in][out]
   bool interleaved = false;  // the outputs of gate and up alternate
   GateRule gate = {};
+  bool shared_first() const { return shared_factor && !shared_last; }
+  /// The module that a forward pass through the mixture begins with.
+  Role begins() const { return shared_ffn > 0 && shared_first() ? Role::shared_gate : Role::router; }
   bool operator==(const MoeSpec&) const = default;
 };
 

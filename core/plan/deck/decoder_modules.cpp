@@ -175,11 +175,11 @@ std::vector<Role> block_calls(const Decoder& d, bool sparse) {
   add(true, {Role::attn_proj});
   add(d.norms_after(), {Role::post_norm1});
   add(second_norm && !d.block.norms_first, {Role::norm2});
-  const bool shared = sparse && d.moe.shared_ffn > 0, first = d.moe.shared_factor;
+  const bool shared = sparse && d.moe.shared_ffn > 0, first = d.moe.shared_first();
   add(shared && first, {Role::shared_gate, Role::shared_up, Role::shared_down});
   add(sparse, {Role::router, Role::experts});
-  add(shared && first, {Role::shared_router});
   add(shared && !first, {Role::shared_gate, Role::shared_up, Role::shared_down});
+  add(shared && d.moe.shared_factor, {Role::shared_router});
   add(!sparse && d.mlp.gated && !d.mlp.joined, {Role::gate, Role::up});
   add(!sparse && (!d.mlp.gated || d.mlp.joined), {Role::fc});
   add(!sparse, {Role::mlp_proj});
@@ -290,7 +290,10 @@ std::string unspreadable(const ModelSpec& s, std::int64_t ranks) {
   const MoeSpec& moe = s.decoder->moe;
   if (moe.experts % ranks != 0) return fmt::format("{} experts per layer", moe.experts);
   if (s.decoder->adapted()) return "an adapter";
-  if (moe.shared_ffn > 0) return "a shared expert";
+  if (s.decoder->latent()) return "latent attention";
+  if (moe.shared_ffn > 0 && !moe.shared_factor) return "a shared expert without a factor";
+  if (moe.scores != Scores::softmax || moe.groups > 1 || moe.factor != 1)
+    return "a router with other scores, groups of experts or a factor";
   if (moe.bias) return "experts with biases";
   if (!moe.gate.plain()) return "experts whose gate has a limit";
   if (moe.in_out || moe.interleaved)

@@ -43,7 +43,7 @@ class DecoderBuilder {
 
  private:
   // As registered. Where ranks divide experts, AutoEP has put modules of its own in the place of
-  // router and experts, and the router comes first.
+  // router and experts, and the router comes first; it gives the shared expert another name.
   std::vector<DecoderModule> modules() const {
     std::vector<DecoderModule> all = decoder_.modules;
     if (!spec_.expert_part.cuts()) return all;
@@ -51,7 +51,12 @@ class DecoderBuilder {
       return std::find_if(all.begin(), all.end(), [=](const auto& m) { return m.role == role; });
     };
     const auto experts = of(Role::experts), router = of(Role::router);
-    router->name = outer(experts->name) + ".router.gate";
+    const std::string mixture = outer(experts->name);
+    router->name = mixture + ".router.gate";
+    const std::string shared = mixture + ".shared_expert";
+    for (DecoderModule& m : all)
+      if (m.name == shared || m.name.starts_with(shared + '.') || m.name.starts_with(shared + '_'))
+        m.name.insert(shared.size(), "s");
     if (experts < router) std::rotate(experts, router, router + 1);
     return all;
   }

@@ -146,7 +146,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
   std::vector<Refused> cases = {
       {"deepspeed.expert_parallel.autoep_size=4", "6 experts per layer"},
       {"model.routing=learned", "model.routing \"learned\""},
-      {"model.moe.shared_ffn=16", "a shared expert"},
       {"model.moe.bias=true", "experts with biases"},
       {"model.moe.gate={\"limit\": 7}", "whose gate has a limit"},
       {"model.moe.interleaved=true", "laid out as gpt_oss"},

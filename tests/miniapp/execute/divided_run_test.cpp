@@ -156,7 +156,8 @@ TEST(DividedRun, DividedSamplesTrainNearlyTheSameIn16Bits) {
 
 // A mixture with 8 experts, of which each token has 2 by turns. With 8 tokens per sample each
 // expert has as many rows.
-Deck mixture_deck(int stage, std::int64_t accumulation = 1, std::int64_t sequence = 8) {
+Deck mixture_deck(int stage, std::int64_t accumulation = 1, std::int64_t sequence = 8,
+                  const std::vector<std::string>& sets = {}) {
   const ScratchFolder folder;
   const std::string path = folder.write("d.json", R"({
       "model": {"family": "decoder", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
@@ -166,7 +167,7 @@ Deck mixture_deck(int stage, std::int64_t accumulation = 1, std::int64_t sequenc
       "deepspeed": {"train_micro_batch_size_per_gpu": 1},
       "run": {"steps": 1}})");
   Deck deck = small_deck(stage, world() * accumulation, accumulation);
-  deck.model = load_deck(path, {}).model;
+  deck.model = load_deck(path, sets).model;
   deck.model.sequence = sequence;
   deck.zero.gradient_clipping = 0.1;
   return deck;
@@ -222,14 +223,25 @@ TEST(DividedRun, DividedExpertsTrainNearlyTheSameIn16Bits) {
   }
 }
 
+// AutoEP calls the shared expert after the others.
+TEST(DividedRun, DividedExpertsTrainTheSameBesideASharedOne) {
+  for (const bool again : {false, true}) {
+    Deck plain = mixture_deck(2, 2, 8, {"model.moe.shared_ffn=20"});
+    plain.run.activation_checkpointing = again;
+    const Trained want = train_in_groups(plain, 4);
+    for (const int e : degrees()) {
+      Deck deck = plain;
+      deck.zero.parallel.expert = e;
+      expect_near(train_in_groups(deck, 4), want, 1e-5);
+    }
+  }
+}
+
 // At stage 0 DeepSpeed has no norm with all experts, unless it is in 16 bits and by its own Adam. A
 // token's weights need not add up to 1.
 TEST(DividedRun, DividedExpertsTrainTheSameAtStage0WithoutClipping) {
-  Deck plain = mixture_deck(0, 2, 7);
+  Deck plain = mixture_deck(0, 2, 7, {"model.moe.normalised=false"});
   plain.zero.gradient_clipping = 0;
-  Decoder decoder = *plain.model.decoder;
-  decoder.moe.normalised = false;
-  plain.model.decoder = SharedDecoder(decoder);
   plain.run.reductions = Reductions::ordered;
   const Trained want = train_in_groups(plain, 4);
   for (const int e : degrees()) {
