@@ -174,6 +174,17 @@ void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacki
   if (z.knobs.quantized_weights || z.knobs.quantized_gradients) refuse("quantized communication");
 }
 
+// What is not modelled beside experts that ranks divide at stage 3; empty if nothing is.
+std::string unspreadable_shards(const Deck& deck) {
+  const ZeroKnobs& knobs = deck.zero.knobs;
+  if (deck.run.activation_checkpointing) return "activation checkpointing at stage 3";
+  if (deck.zero.offload_optimizer.enabled) return "offload_optimizer";
+  if (deck.zero.offload_param.enabled) return "offload_param";
+  if (knobs.use_all_reduce_for_fetch_params) return "use_all_reduce_for_fetch_params";
+  if (!(knobs.leaves == LeafModules{})) return "leaf_module";
+  return {};
+}
+
 // What is not modelled beside experts that ranks divide.
 void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin) {
   const auto [tensors, samples, experts] = deck.zero.parallel.axes();
@@ -182,7 +193,7 @@ void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin)
   const std::string lacking = !model.empty()                ? model
                               : tensors.ranks > 1           ? "tensor_parallel.autotp_size"
                               : samples.ranks > 1           ? "sequence_parallel_size"
-                              : z.stage == 3                ? "stage 3"
+                              : z.stage == 3                ? unspreadable_shards(deck)
                               : z.offload_optimizer.enabled ? "offload_optimizer"
                                                             : "";
   check_axis(deck, axis, lacking, origin);

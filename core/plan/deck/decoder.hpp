@@ -208,7 +208,9 @@ struct MoeSpec {
   GateRule gate = {};
   bool shared_first() const { return shared_factor && !shared_last; }
   /// The module that a forward pass through the mixture begins with.
-  Role begins() const { return shared_ffn > 0 && shared_first() ? Role::shared_gate : Role::router; }
+  Role begins() const {
+    return shared_ffn > 0 && shared_first() ? Role::shared_gate : Role::router;
+  }
   bool operator==(const MoeSpec&) const = default;
 };
 

@@ -40,6 +40,9 @@ class Collectives {
   void reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent,
                  Holders holders);
   void divide(Operand data, double divisor);
+  /// What the gradients of fewer holders than the partition's ranks are divided by, where a sum
+  /// divides by the holders alone: an average is over all ranks, whose samples they all are from.
+  double divisor_of(Holders holders) const;
   /// The divisors under gradient_predivide_factor and prescale_gradients.
   Divisors predivided() const;
   /// Which divisions of `buffer` the copies into it and out of it carry out, and which its
@@ -56,9 +59,6 @@ class Collectives {
 
  private:
   void declare_scratch();
-  /// What the gradients of fewer holders than the partition's ranks are divided by, where a sum
-  /// divides by the holders alone: an average is over all ranks, whose samples they all are from.
-  double divisor_of(Holders holders) const;
   Reduction gradient_reduction() const {
     return c_.ordered() && c_.averages() ? Reduction::average : Reduction::sum;
   }

@@ -85,6 +85,12 @@ void StepScalars::add_up_parts(int i, Dtype wire) {
   c_.ordered() ? add_up(sums_[i]) : in_wire(i, wire, add_up);
 }
 
+void StepScalars::add_up(int i, Dtype wire, std::initializer_list<int> groups) {
+  in_wire(i, c_.ordered() ? w_[sums_[i]].dtype : wire, [&](int slot) {
+    for (const int group : groups) reduce(slot, Reduction::sum, group);
+  });
+}
+
 void StepScalars::average_sum(int i, Dtype wire, int group) {
   const int sum = sums_[i], ranks = c_.program.size_of(group);
   // An exact sum must keep its bits.

@@ -26,6 +26,8 @@ class StepScalars {
   void reduce_sum(int i, Dtype wire, bool replicated);
   /// Adds up what the ranks that divide layers counted, where the other ranks have the same sum.
   void add_up_parts(int i, Dtype wire);
+  /// Adds up sum number `i` over several groups, one after another.
+  void add_up(int i, Dtype wire, std::initializer_list<int> groups);
   /// Averages sum number `i` over a group whose ranks all have it already.
   void average_sum(int i, Dtype wire, int group);
   /// `updates`: one parameter of each sum's group, if some sums are over Muon's updates and lack

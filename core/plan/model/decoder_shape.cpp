@@ -50,6 +50,9 @@ class DecoderBuilder {
     const auto of = [&](Role role) {
       return std::find_if(all.begin(), all.end(), [=](const auto& m) { return m.role == role; });
     };
+    // AutoEP's experts have no module for their activation.
+    const std::string inside = of(Role::experts)->name + '.';
+    std::erase_if(all, [&](const DecoderModule& m) { return m.name.starts_with(inside); });
     const auto experts = of(Role::experts), router = of(Role::router);
     const std::string mixture = outer(experts->name);
     router->name = mixture + ".router.gate";
@@ -102,7 +105,9 @@ class DecoderBuilder {
     const int parent = container(outer(m.name), layer);
     const std::string name = named(m.name, layer);
     if (m.role == Role::experts)
-      b_.shape().modules[static_cast<std::size_t>(parent)].python_class = decoder_.moe.block_class;
+      b_.shape().modules[static_cast<std::size_t>(parent)].python_class =
+          spec_.expert_part.cuts() ? "deepspeed.module_inject.auto_ep_layer.AutoEPMoELayer"
+                                   : decoder_.moe.block_class;
     b_.select_unit(unit_of(m.role, layer));
     const int order = order_of(m.role, layer);
     if (layer >= 0 && adapts(decoder_, m.role, layer)) return add_adapted(m, layer, order);

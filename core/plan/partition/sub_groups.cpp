@@ -4,10 +4,12 @@
 
 namespace shardmark {
 
-SubGroups::SubGroups(const ModelShape& model, std::int64_t size, int world)
+SubGroups::SubGroups(const ModelShape& model, std::int64_t size, int world, int with_experts)
     : group_of_(model.params.size()), offset_of_(model.params.size()) {
-  for (const Param& p : model.params)
-    shard_.push_back(round_up(p.elems, world, "partition of " + p.name) / world);
+  for (const Param& p : model.params) {
+    const int ranks = p.holders == Holders::all ? world : with_experts;
+    shard_.push_back(round_up(p.elems, ranks, "partition of " + p.name) / ranks);
+  }
   for (const std::vector<int>& params : model.param_groups) {
     std::int64_t total = 0;
     for (int p : params) total = checked_add(total, shard_[p], "partition");

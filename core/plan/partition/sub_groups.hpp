@@ -21,8 +21,9 @@ struct SubGroup {
 /// All sub-groups of one rank; they are the same on each rank.
 class SubGroups {
  public:
-  /// Closes a sub-group once it holds `size` elements. Throws SizeError beyond 63 bits.
-  SubGroups(const ModelShape& model, std::int64_t size, int world);
+  /// Closes a sub-group once it holds `size` elements. `world` ranks divide a parameter, but for
+  /// those of experts, which `with_experts` ranks divide. Throws SizeError beyond 63 bits.
+  SubGroups(const ModelShape& model, std::int64_t size, int world, int with_experts = 1);
 
   const std::vector<SubGroup>& groups() const { return groups_; }
   int group_of(int param) const { return group_of_[param]; }

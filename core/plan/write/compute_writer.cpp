@@ -162,6 +162,18 @@ void ComputeWriter::begin_exchanged(Kernel kernel, int module) {
   experts_.send_away();
 }
 
+void ComputeWriter::begin(int module, VisitKind visit) {
+  const bool forward = visit == VisitKind::pre_forward;
+  if (!exchanged(module) || !(forward || visit == VisitKind::pre_backward)) return;
+  forward ? end_backward() : open_backward(module);
+  begin_exchanged(forward ? Kernel::forward_begin : Kernel::backward_begin, module);
+  begun_ = module;
+}
+
+void ComputeWriter::begin_unless_begun(Kernel kernel, int module) {
+  if (exchanged(module) && std::exchange(begun_, -1) < 0) begin_exchanged(kernel, module);
+}
+
 void ComputeWriter::end_exchanged(Kernel kernel, int module) {
   experts_.send_home();
   write(kernel, module, {}, {});
@@ -270,7 +282,7 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     const std::vector<int> ids = p_.model.params_of(module);
     std::vector<Operand> operands;
     for (int id : ids) operands.push_back(where(id));
-    if (exchanged(module)) begin_exchanged(Kernel::forward_begin, module);
+    begin_unless_begun(Kernel::forward_begin, module);
     // Without arithmetic, a norm without weights has nothing to do.
     if (trains_ || !ids.empty()) write(Kernel::forward, module, std::move(operands), ids);
     if (exchanged(module)) end_exchanged(Kernel::forward_end, module);
@@ -296,15 +308,22 @@ void ComputeWriter::write_backward(int module, const ParamPlaces& where,
   write(Kernel::backward, module, std::move(operands), trained);
 }
 
-void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<const Operand> grads) {
-  const int unit = p_.model.modules[module].unit;
-  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
+// Before anything of a module's backward is written.
+void ComputeWriter::open_backward(int module) {
   in_backward_ = true;
   end_backward();
+  const int unit = p_.model.modules[module].unit;
+  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   if (trains_) acquire({dx_, module == u.first_backward ? u.workspace_backward : no_slot});
+}
+
+void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<const Operand> grads) {
+  open_backward(module);
+  const int unit = p_.model.modules[module].unit;
+  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   const std::vector<int> trained = p_.model.trained_params_of(module);
   const bool passes_on = trains_ && p_.model.modules[module].input_gradient;
-  if (exchanged(module)) begin_exchanged(Kernel::backward_begin, module);
+  begin_unless_begun(Kernel::backward_begin, module);
   if (!trained.empty() || passes_on) write_backward(module, where, trained, grads);
   const bool exchanges =
       exchanged(module) || (sequences_.divides() && role(module) == Role::attn_proj);

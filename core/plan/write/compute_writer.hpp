@@ -34,6 +34,11 @@ class ComputeWriter {
   void begin_micro(int micro_batch);
   void end_micro();
 
+  /// Writes what precedes the pass of a module that begins with an exchange, as experts' does if
+  /// ranks divide them; the pass itself writes that otherwise. Of other modules and visits it
+  /// writes nothing.
+  void begin(int module, VisitKind visit);
+
   /// Writes what the last backward of a divided module left to do: its ranks add up the gradient of
   /// the input, those that divide samples compute attention, or those that divide experts return
   /// gradients. The next call does so, too; a
@@ -75,6 +80,8 @@ class ComputeWriter {
   AttentionPlace attention_place(int module, Kernel kernel) const;
   bool exchanged(int module) const { return trains_ && p_.model.modules[module].exchanged; }
   void begin_exchanged(Kernel kernel, int module);
+  void open_backward(int module);
+  void begin_unless_begun(Kernel kernel, int module);
   void end_exchanged(Kernel kernel, int module);
   void exchange(Op op, Operand send, Operand receive);
   void acquire(std::initializer_list<int> slots);
@@ -89,6 +96,7 @@ class ComputeWriter {
   const bool divided_;
   SequenceExchange sequences_;
   ExpertExchange experts_;
+  int begun_ = -1;  // the module whose exchange precedes its pass
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
   int balance_ = no_slot;                    // as mixture_sizes.hpp says
   int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums

@@ -150,7 +150,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
       {"model.moe.gate={\"limit\": 7}", "whose gate has a limit"},
       {"model.moe.interleaved=true", "laid out as gpt_oss"},
       {"model.moe.balance_loss=0.01", "a loss that balances experts"},
-      {"deepspeed.zero_optimization.stage=3", "stage 3"},
       {"deepspeed.zero_optimization.offload_optimizer={\"device\": \"cpu\"}", "offload_optimizer"},
       {"deepspeed.sequence_parallel_size=2", "sequence_parallel_size"},
       {"run.compute=none", "run.compute"},
@@ -164,6 +163,19 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
   expect_says(message_of<DeckError>(
                   [&] { load_deck(path, {"deepspeed.zero_optimization.reduce_scatter=false"}); }),
               {"reduce_scatter = false", "set it to true"});
+  for (const auto& [set, says] : std::vector<Refused>{
+           {"run.activation_checkpointing=true", "activation checkpointing at stage 3"},
+           {"deepspeed.zero_optimization.offload_param={\"device\": \"cpu\"}", "offload_param"},
+           {"deepspeed.zero_optimization.stage3_use_all_reduce_for_fetch_params=true",
+            "use_all_reduce_for_fetch_params"},
+           {"deepspeed.zero_optimization.leaf_module={\"classes\": [\"AutoEPMoELayer\"]}",
+            "leaf_module"}}) {
+    SCOPED_TRACE(set);
+    expect_says(message_of<DeckError>([&, s = std::string(set)] {
+                  load_deck(path, {"deepspeed.zero_optimization.stage=3", s});
+                }),
+                {"not modelled yet", says});
+  }
   const std::string whole = "deepspeed.zero_optimization.stage=0";
   expect_says(message_of<DeckError>([&] { load_deck(path, {whole}); }),
               {"deepspeed.gradient_clipping = 1", "not modelled yet", "averages norms"});

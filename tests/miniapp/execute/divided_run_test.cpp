@@ -173,12 +173,12 @@ Deck mixture_deck(int stage, std::int64_t accumulation = 1, std::int64_t sequenc
   return deck;
 }
 
-// Undivided, stages 1 and 2 train the same.
+// Undivided, these stages train the same.
 TEST(DividedRun, DividedExpertsTrainTheSameForTwentySteps) {
   const Deck plain = mixture_deck(1);
   const Trained want = train_in_groups(plain, 20);
   for (const int e : degrees())
-    for (const int stage : {1, 2}) {
+    for (const int stage : {1, 2, 3}) {
       SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
       Deck deck = plain;
       deck.zero.stage = stage;
@@ -210,7 +210,7 @@ TEST(DividedRun, DividedExpertsTrainTheSameWithUnequalPartsRecomputationAndOrder
 }
 
 TEST(DividedRun, DividedExpertsTrainNearlyTheSameIn16Bits) {
-  for (const int stage : {0, 2}) {
+  for (const int stage : {0, 2, 3}) {
     Deck plain = mixture_deck(stage);
     set_precision(plain, Dtype::bf16, Dtype::bf16);
     const Trained want = train_in_groups(plain, 4);
@@ -230,6 +230,26 @@ TEST(DividedRun, DividedExpertsTrainTheSameBesideASharedOne) {
     plain.run.activation_checkpointing = again;
     const Trained want = train_in_groups(plain, 4);
     for (const int e : degrees()) {
+      Deck deck = plain;
+      deck.zero.parallel.expert = e;
+      expect_near(train_in_groups(deck, 4), want, 1e-5);
+    }
+  }
+}
+
+// Experts are gathered from the ranks with the same ones, when their rows have arrived or, together
+// with other parameters, before.
+TEST(DividedRun, DividedExpertsTrainTheSameIfTheyAreGathered) {
+  for (const std::int64_t prefetch : {0, 9000}) {
+    Deck plain = mixture_deck(3, 2, 7);
+    plain.run.reductions = Reductions::ordered;
+    plain.zero.knobs.param_persistence_threshold = 0;
+    plain.zero.knobs.max_reuse_distance = 0;
+    plain.zero.knobs.prefetch_bucket_size = prefetch;
+    plain.zero.knobs.reduce_bucket_size = 2000;
+    const Trained want = train_in_groups(plain, 4);
+    for (const int e : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "prefetch " << prefetch << ", over " << e);
       Deck deck = plain;
       deck.zero.parallel.expert = e;
       expect_near(train_in_groups(deck, 4), want, 1e-5);

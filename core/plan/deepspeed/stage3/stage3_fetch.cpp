@@ -88,9 +88,8 @@ void ShardedParams::bring_up(int id) {
 void ShardedParams::gather_alone(int id, const Sharers& of) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
-  const bool brought = &of == &primary_ && on_host();
-  const Operand own =
-      brought ? c_.read_part(slot, shard(id) * p_.partition_rank(), shard(id)) : own_share(id, of);
+  const bool brought = of.group != secondary_.group && on_host();
+  const Operand own = brought ? c_.read_part(slot, first(id), shard(id)) : own_share(id, of);
   if (brought) shard_into(own, id);
   collectives_.issue(Op::all_gather, Reduction::none, own, w_.write(slot), {id}, -1, of.group);
   state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
@@ -102,13 +101,23 @@ void ShardedParams::read_ahead(const std::vector<int>& list) {
 
 void ShardedParams::fetch(const std::vector<int>& list) {
   read_ahead(list);
-  gather_list(list);
+  for (const std::vector<int>& part : by_holders(list)) gather_list(part);
   for (int id : list)  // a parameter that stays gathered gives its buffer back
     if (state_.coordinator.persists(id)) state_.buffered.erase(id);
 }
 
+// Experts that ranks divide take a gather of their own.
+std::vector<std::vector<int>> ShardedParams::by_holders(const std::vector<int>& list) const {
+  EnumArray<Holders, std::vector<int>> of{};
+  for (int id : list) of[c_.param(id).holders].push_back(id);
+  std::vector<std::vector<int>> parts;
+  for (const Holders h : all_values<Holders>)
+    if (!of[h].empty()) parts.push_back(std::move(of[h]));
+  return parts;
+}
+
 void ShardedParams::gather_list(const std::vector<int>& list) {
-  if (c_.world() == 1) {  // the shard is the parameter
+  if (ranks(list[0]) == 1) {  // the shard is the parameter
     for (int id : list) {
       if (on_host()) {
         bring_up(id);
@@ -260,7 +269,7 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
   acquire_zeroed(w_, flat);
   std::int64_t at = 0;
   for (int id : list) {
-    shard_into(c_.write_part(flat, at + shard(id) * p_.partition_rank(), shard(id)), id);
+    shard_into(c_.write_part(flat, at + first(id), shard(id)), id);
     state_.where[id] = c_.read_part(flat, at, c_.elems(id));
     at += whole(id);
   }
@@ -269,7 +278,11 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
 }
 
 void ShardedParams::arrive(const std::vector<int>& list) {
-  if (c_.world() == 1) return;
+  for (const std::vector<int>& part : by_holders(list)) arrive_list(part);
+}
+
+void ShardedParams::arrive_list(const std::vector<int>& list) {
+  if (ranks(list[0]) == 1) return;
   if (list.size() == 1 || c_.knobs.allgather_sequential) {
     for (int id : list)
       if (quantizes())
@@ -304,12 +317,12 @@ void ShardedParams::arrive_together(const std::vector<int>& list) {
 
 void ShardedParams::release(int id) {
   keep_secondary(id);
-  if (c_.world() > 1 || on_host() || state_.copied.contains(id)) drop(id);
+  if (ranks(id) > 1 || on_host() || state_.copied.contains(id)) drop(id);
 }
 
 void ShardedParams::copy_whole(int id) {
   gather_alone(id);
-  if (c_.world() == 1 && !on_host()) state_.copied.insert(id);
+  if (ranks(id) == 1 && !on_host()) state_.copied.insert(id);
 }
 
 void ShardedParams::drop(int id) {

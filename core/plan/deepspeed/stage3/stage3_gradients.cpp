@@ -26,6 +26,8 @@ ShardedBucket::Bucket& ShardedBucket::bucket_of(int id) {
 void ShardedBucket::add(int id) {
   Bucket& bucket = bucket_of(id);
   const std::int64_t most = c_.knobs.reduce_bucket_size;
+  if (!bucket.entries.empty() && c_.param(bucket.entries[0].param).holders != c_.param(id).holders)
+    send(bucket);
   if (bucket.held + c_.elems(id) > most && bucket.held > 0) send(bucket);
   Operand at = w_.read(grads_.slot(id));
   if (c_.knobs.contiguous_gradients && bucket.held + c_.elems(id) <= most) {
@@ -68,8 +70,7 @@ std::vector<int> ShardedBucket::ids(std::span<const Entry> entries) {
 void ShardedBucket::reduce_whole(const Bucket& bucket, Sent& sent) {
   for (Entry& e : sent.entries)
     e.reduced =
-        c_.read_part(bucket.slot, e.grad.offset + params_.shard(e.param) * p_.partition_rank(),
-                     params_.real(e.param));
+        c_.read_part(bucket.slot, e.grad.offset + params_.first(e.param), params_.real(e.param));
   const auto ranks = static_cast<double>(c_.world());
   const double factor = c_.knobs.gradient_predivide_factor;
   Divisors divisors{ranks, 1};
@@ -87,20 +88,25 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
   const auto in_type = [&](const Entry& e) { return w_[e.grad.slot].dtype == sent.type; };
   const bool converted = !std::all_of(entries.begin(), entries.end(), in_type);
   Operand data = entries[0].grad;
-  double left = c_.ordered() ? 1 : c_.world();  // by which it must still be divided
-  if (converted || entries.size() > 1 || c_.elems(entries[0].param) % c_.world() != 0) {
+  const Holders holders = c_.param(entries[0].param).holders;
+  const int ranks = p_.mesh.ranks_of(holders), group = p_.group_of(holders);
+  // by which it must still be divided
+  double left = c_.ordered() ? collectives_.divisor_of(holders) : c_.world();
+  if (converted || entries.size() > 1 || c_.elems(entries[0].param) % ranks != 0) {
     std::int64_t row = 0;
     for (const Entry& e : entries) row += params_.shard(e.param);
-    const int flat = w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket, sent.type,
-                             row * c_.world());
+    const int flat =
+        w_.slot(fmt::format("interleaved.{}", flats_++), Category::bucket, sent.type, row * ranks);
     w_.acquire(flat);
     const double divisor = converted ? 1 : left;  // the quotient is rounded in the type sent
     if (divisor != 1) left = 1;
     std::int64_t at = 0;
     for (const Entry& e : entries) {
-      w_.compute(Kernel::interleave,
-                 {c_.write_part(flat, at, row * (c_.world() - 1) + params_.shard(e.param)), e.grad})
-          .divisor = divisor;
+      Event& interleave =
+          w_.compute(Kernel::interleave,
+                     {c_.write_part(flat, at, row * (ranks - 1) + params_.shard(e.param)), e.grad});
+      interleave.divisor = divisor;
+      interleave.group = group;
       at += params_.shard(e.param);
     }
     sent.made.push_back(flat);
@@ -109,8 +115,8 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
       if (w_.alive(grads_.slot(e.param))) w_.release(grads_.slot(e.param));
   }
   data.reads = data.writes = true;
-  const std::int64_t row = data.elems / c_.world();
-  const Operand own = c_.update_part(data.slot, data.offset + row * p_.partition_rank(), row);
+  const std::int64_t row = data.elems / ranks;
+  const Operand own = c_.update_part(data.slot, data.offset + row * p_.mesh.place_in(holders), row);
   std::int64_t at = own.offset;
   for (Entry& e : entries) {
     e.reduced = c_.read_part(data.slot, at, params_.real(e.param));
@@ -118,7 +124,7 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
   }
   collectives_.divide(data, left);
   collectives_.issue(Op::reduce_scatter, c_.ordered() ? Reduction::average : Reduction::sum, data,
-                     own, ids(entries));
+                     own, ids(entries), -1, group);
 }
 
 // DeepSpeed converts all gradients of the bucket that have another type before it sends the first.

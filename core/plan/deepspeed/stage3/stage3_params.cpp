@@ -21,11 +21,12 @@ ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives
       groups_(groups),
       slots_(groups.groups().size()),
       state_{Coordinator(p_.model, c_.knobs), std::vector<Operand>(p_.model.params.size())},
-      primary_{p_.partition_group, p_.partition_ranks(), p_.partition_rank()},
       gathered_(p_.model.params.size(), no_slot),
       secondary_slots_(p_.model.params.size(), no_slot),
       param_swapper_(w_, c_.deck),
       quantized_(c_, collectives_) {
+  for (const Holders h : all_values<Holders>)
+    primary_[h] = {p_.group_of(h), p_.mesh.ranks_of(h), p_.mesh.place_in(h)};
   find_flat_groups();
   secondary_.group = no_group;
   if (c_.knobs.hpz_partition_size <= 1) return;
@@ -35,7 +36,7 @@ ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives
 }
 
 std::int64_t ShardedParams::real(int id) const {
-  return std::clamp<std::int64_t>(c_.elems(id) - shard(id) * p_.partition_rank(), 0, shard(id));
+  return std::clamp<std::int64_t>(c_.elems(id) - first(id), 0, shard(id));
 }
 
 bool ShardedParams::updated_on_host(std::size_t g) const {
@@ -89,7 +90,7 @@ void ShardedParams::declare_shards(const SubGroup& group) {
                                     shard(id), Tier::host, recorded::param_partitions,
                                     c_.deck.zero.offload_param.pin_memory);
     if (!file) own_slots_[id] = slot;
-    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.partition_rank(), shard(id));
+    place_state(p_, State::param, slot, 0, {&alone, 1}, first(id), shard(id));
     if (!file) acquire_zeroed(w_, slot);
   }
 }
@@ -102,7 +103,7 @@ void ShardedParams::declare_frozen() {
         w_.slot("param." + c_.name(id), Category::param, c_.precision.model, shard(id),
                 on_host() ? Tier::host : Tier::device, recorded::param_partitions,
                 on_host() && c_.deck.zero.offload_param.pin_memory);
-    place_state(p_, State::param, slot, 0, {&alone, 1}, shard(id) * p_.partition_rank(), shard(id));
+    place_state(p_, State::param, slot, 0, {&alone, 1}, first(id), shard(id));
     acquire_zeroed(w_, slot);
   }
 }
@@ -157,12 +158,12 @@ void ShardedParams::place_states(std::size_t g) {
   const SubGroupSlots& s = slots_[g];
   for (int id : groups_.groups()[g].params) {
     const FlatParam alone{id, 0};
-    const std::int64_t at = groups_.offset_of(id), first = shard(id) * p_.partition_rank();
+    const std::int64_t at = groups_.offset_of(id);
     if (s.param != no_slot)
-      place_state(p_, State::param, s.param, at, {&alone, 1}, first, shard(id));
-    s.states.place(p_, at, {&alone, 1}, first, shard(id));
+      place_state(p_, State::param, s.param, at, {&alone, 1}, first(id), shard(id));
+    s.states.place(p_, at, {&alone, 1}, first(id), shard(id));
     if (s.momentum != no_slot)
-      place_state(p_, State::momentum, s.momentum, at, {&alone, 1}, first, shard(id));
+      place_state(p_, State::momentum, s.momentum, at, {&alone, 1}, first(id), shard(id));
   }
 }
 
@@ -207,7 +208,7 @@ void ShardedParams::build(int id, bool dropped) {
   if (real(id) > 0 && (!file || dropped)) {
     Operand into = own_shard(id, false, true);
     into.elems = real(id);
-    const Operand own = c_.read_part(full, shard(id) * p_.partition_rank(), real(id));
+    const Operand own = c_.read_part(full, first(id), real(id));
     if (on_host())
       w_.copy(own, into);
     else

@@ -63,6 +63,11 @@ class ShardedParams : public FetchActions {
   GatherState& state() { return state_; }
   const GatherState& state() const { return state_; }
   std::int64_t shard(int id) const { return groups_.shard(id); }
+  /// The ranks that divide a parameter, and this rank's place among them.
+  int ranks(int id) const { return p_.mesh.ranks_of(c_.param(id).holders); }
+  int place(int id) const { return p_.mesh.place_in(c_.param(id).holders); }
+  /// Where this rank's shard begins in the parameter.
+  std::int64_t first(int id) const { return shard(id) * place(id); }
   /// Elements of this rank's shard that are not padding.
   std::int64_t real(int id) const;
   /// The end of the names of a sub-group's slots, if there are several sub-groups.
@@ -99,8 +104,8 @@ class ShardedParams : public FetchActions {
   void param_from_master(std::size_t g, Operand master);
   /// Copies a parameter up from the host without a gather, if one rank has all of it.
   void bring_up(int id);
-  /// Gathers one parameter from the world's shards into a buffer of its own, or drops it.
-  void gather_alone(int id) { gather_alone(id, primary_); }
+  /// Gathers one parameter from its shards into a buffer of its own, or drops it.
+  void gather_alone(int id) { gather_alone(id, primary_[c_.param(id).holders]); }
   void drop(int id);
   /// With one rank: gathers a parameter although its shard is all of it, and keeps that copy.
   void copy_whole(int id);
@@ -129,8 +134,10 @@ class ShardedParams : public FetchActions {
   struct Sharers {
     int group = 0, ranks = 1, rank = 0;
   };
-  const Sharers& sharers(int id) const { return has_secondary(id) ? secondary_ : primary_; }
-  std::int64_t whole(int id) const { return shard(id) * c_.world(); }
+  const Sharers& sharers(int id) const {
+    return has_secondary(id) ? secondary_ : primary_[c_.param(id).holders];
+  }
+  std::int64_t whole(int id) const { return shard(id) * ranks(id); }
   std::int64_t share(int id, const Sharers& of) const { return whole(id) / of.ranks; }
   /// This rank's shard. If it lies in a file, it must have been read.
   Operand own_shard(int id, bool reads, bool writes) const;
@@ -155,7 +162,9 @@ class ShardedParams : public FetchActions {
   void convert_between(Operand from, Operand to, const std::string& what);
   void convert_across(Operand from, Operand to, const std::string& what);
   Operand part_of(Operand master, int id) const;
+  std::vector<std::vector<int>> by_holders(const std::vector<int>& list) const;
   void gather_list(const std::vector<int>& list);
+  void arrive_list(const std::vector<int>& list);
   std::vector<std::vector<int>> by_type(const std::vector<int>& list) const;
   bool lowers(int id) const { return c_.gathered_as(id) != c_.precision.model; }
   void gather_lowered(int id, const Sharers& of);
@@ -177,7 +186,7 @@ class ShardedParams : public FetchActions {
   const SubGroups& groups_;
   std::vector<SubGroupSlots> slots_;  // by sub-group
   GatherState state_;                 // at the place where the plan is being written
-  const Sharers primary_;
+  EnumArray<Holders, Sharers> primary_;
   Sharers secondary_;                 // its group is no_group if there are no secondary copies
   std::vector<int> gathered_;         // by parameter
   std::vector<int> secondary_slots_;  // by parameter

@@ -141,6 +141,8 @@ class Stage3Schedule final : public DeepSpeedSteps {
   }
 
   void visit(const Visit& v) {
+    // DeepSpeed gathers experts that ranks divide when their rows have arrived.
+    for (const int m : p_.model.computed_at(v)) c_.compute.begin(m, v.kind);
     state().coordinator.visit(v, params_);
     if (v.kind != VisitKind::pre_forward) return;
     for (const int m : p_.model.computed_at(v)) c_.compute.forward(m, places());
@@ -173,7 +175,11 @@ class Stage3Schedule final : public DeepSpeedSteps {
     return params_.counted_parts(static_cast<std::size_t>(set));
   }
   void reduce_sum(int sum) override {
-    scalars_.reduce_sum(sum, c_.offloads() ? Dtype::fp32 : Dtype::fp64, false);
+    const Dtype wire = c_.offloads() ? Dtype::fp32 : Dtype::fp64;
+    const SubGroup& group = params_.groups().groups()[static_cast<std::size_t>(sum)];
+    if (c_.param(group.params[0]).holders == Holders::all)
+      return scalars_.reduce_sum(sum, wire, false);
+    scalars_.add_up(sum, wire, {p_.same_experts_group, p_.expert_group});
   }
   std::vector<int> params_of_sums() const override {
     return scalars_.updates_of(params_.groups().groups(), sums());
@@ -201,10 +207,14 @@ class Stage3Schedule final : public DeepSpeedSteps {
   // DeepSpeed gathers persistent parameters one by one. With one rank its joint gather does
   // nothing, but a list of one parameter, and stage3_allgather_sequential, take another path, which
   // makes a whole copy although the shard is the parameter.
-  void gather_persistent(const std::vector<int>& list) {
+  // Experts that ranks divide come last.
+  void gather_persistent(std::vector<int> list) {
+    std::stable_partition(list.begin(), list.end(),
+                          [&](int id) { return c_.param(id).holders == Holders::all; });
     const bool gathers = c_.world() > 1 || list.size() == 1 || c_.knobs.allgather_sequential;
     if (!gathers && !params_.on_host()) return;
     for (int id : list) {
+      if (c_.world() > 1 && params_.ranks(id) == 1) continue;  // its shard is all of it
       gathers ? params_.copy_whole(id) : params_.bring_up(id);
       state().buffered.erase(id);
     }
@@ -269,10 +279,15 @@ class Stage3Schedule final : public DeepSpeedSteps {
 }  // namespace
 
 void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& profile) {
-  const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.partition_ranks());
-  for (const SubGroup& g : groups.groups()) program.partition.per_rank += g.elems;
-  program.partition.padded =
-      checked_mul(program.partition.per_rank, program.partition_ranks(), "partition");
+  const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.partition_ranks(),
+                         program.mesh.ranks_of(Holders::of_experts));
+  for (const SubGroup& g : groups.groups()) {
+    const Holders holders = program.model.params[static_cast<std::size_t>(g.params[0])].holders;
+    program.partition.per_rank += g.elems;
+    program.partition.padded =
+        checked_add(program.partition.padded,
+                    checked_mul(g.elems, program.mesh.ranks_of(holders), "partition"), "partition");
+  }
   Stage3Schedule schedule(program, deck, profile, groups);
   write_steps(schedule);
 }
