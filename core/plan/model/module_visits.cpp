@@ -24,7 +24,9 @@ class VisitWriter {
     std::vector<int> order(shape.modules.size());
     for (std::size_t m = shape.modules.size(); m-- > 1;) {
       const Module& module = shape.modules[m];
-      if (module.role != Role::container) order[m] = module.order;
+      // The module that has sinks is around attention, so what is inside says when it is called.
+      if (module.role != Role::container && (module.role != Role::sinks || order[m] == 0))
+        order[m] = module.order;
       if (module.bare != Bare::none) order[m] = module.calls.front().order;
       int& around = order[static_cast<std::size_t>(module.parent)];
       if (around == 0 || order[m] < around) around = order[m];
