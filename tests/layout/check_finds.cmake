@@ -92,6 +92,9 @@ set(layout_room_mistakes "")
 
 # Files and folders.
 expect(core/a.hpp "${spdx}int a()\;\n" "no #pragma once")
+string(REPEAT "// a line\n" 399 long)
+expect(core/a.cpp "${spdx}${long}" "")
+expect(core/a.cpp "${spdx}${long}// one more\n" "401 lines: split it")
 expect(core/a.cpp "int a()\;\n" "no SPDX line")
 expect(ci/build "#!/bin/sh\n" "no SPDX line")
 expect(core/CMakeLists.txt "project(x)\n" "no SPDX line")

@@ -2,8 +2,9 @@
 # What every file and every folder must have.
 
 set(layout_most_sources 30)
+set(layout_most_lines 400)
 
-# In each file: an SPDX line, no path of one machine, #pragma once.
+# In each file: an SPDX line, no path of one machine, #pragma once, not too many lines.
 function(layout_file_violations file text)
   if(file MATCHES "[.](cpp|hpp|cu|cuh|cmake|supp|cff|yaml|dox)$|CMakeLists[.]txt$|^[.]?ci/[a-z-]+$|^Doxyfile$|clang-tidy$")
     string(SUBSTRING "${text}" 0 200 head)
@@ -17,6 +18,13 @@ function(layout_file_violations file text)
   endif()
   if(file MATCHES "[.](hpp|cuh)$" AND NOT text MATCHES "\n#pragma once\n")
     layout_found("${file}" "no #pragma once")
+  endif()
+  if(file MATCHES "[.](cpp|hpp|cu|cuh)$")
+    string(REGEX MATCHALL "\n" ends "${text}")
+    list(LENGTH ends lines)
+    if(lines GREATER layout_most_lines)
+      layout_found("${file}" "${lines} lines: split it (at most ${layout_most_lines})")
+    endif()
   endif()
   layout_return()
 endfunction()

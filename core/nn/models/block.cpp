@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/nn/layers/activation.hpp>
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/heads.hpp>
@@ -13,6 +15,12 @@
 namespace shardmark {
 namespace {
 
+// Products whose input is a norm's output.
+bool projects(Role role) {
+  constexpr Role roles[] = {Role::qkv, Role::q, Role::k, Role::v, Role::fc, Role::gate, Role::up};
+  return std::find(std::begin(roles), std::end(roles), role) != std::end(roles);
+}
+
 // One call of a module in a block.
 class BlockCall : public ModuleCall {
  public:
@@ -20,16 +28,10 @@ class BlockCall : public ModuleCall {
       : ModuleCall(call), s_(block_saved(dims)), q_(dims.q_dim()), kv_(dims.kv_dim()) {}
 
   void forward(Role role, Tensors t) const {
+    if (projects(role)) return project(t, role);
     switch (role) {
       case Role::norm1: return norm_forward(norm(s_.norm1), t, x_in(), saved(s_.norm1_out));
       case Role::norm2: return norm_forward(norm(s_.norm2), t, norm2_input(), saved(s_.norm2_out));
-      case Role::qkv:
-      case Role::q:
-      case Role::k:
-      case Role::v:
-      case Role::fc:
-      case Role::gate:
-      case Role::up: return project(t, role);
       case Role::sinks:
         return convert(ctx, dims.heads, {Dtype::fp32, saved_fp32(s_.sinks)}, t.weight);
       case Role::q_norm: return norm_forward(q_norm(), t, saved(s_.q_raw), saved(s_.q));
@@ -52,18 +54,12 @@ class BlockCall : public ModuleCall {
     const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
     const Scratch scratch(*this, "block", w.gemm);
     const Stored dnorm2 = norm_gradient(scratch, w.dnorm2);
+    if (projects(role)) return product_backward(role, t, g, scratch, w);
     switch (role) {
       case Role::post_norm2:
         return norm_backward(norm(s_.post_norm2), t, g, saved(s_.mlp_out),
                              sublayer_gradient(scratch, w), scratch[w.dsub], false);
       case Role::mlp_proj: return mlp_backward(t, g, scratch, w);
-      case Role::up:
-      case Role::gate:
-      case Role::fc:
-      case Role::v:
-      case Role::k:
-      case Role::q:
-      case Role::qkv: return product_backward(role, t, g, scratch, w);
       case Role::norm2:  // in a parallel block, attention still needs the gradient of its output
         return norm_backward(norm(s_.norm2), t, g, norm2_input(), dnorm2,
                              two_norms() ? scratch[w.dside] : dx(), !two_norms());
@@ -150,6 +146,8 @@ class BlockCall : public ModuleCall {
   }
   Linear linear(const Scratch& scratch) const { return scratch.linear(decoder.in_out); }
   bool grouped() const { return decoder.attention.qkv == QkvLayout::grouped; }
+  // The activation of a MLP with its gate, if it has one.
+  GatedRows gated_rows() const { return {rows, dims.ffn, gate_stride(dims)}; }
 
   // A product's input in forward, and where its output goes, to which an adapter may add. The MLP's
   // last product finds its input in the workspace.
@@ -237,9 +235,6 @@ class BlockCall : public ModuleCall {
     close(Role::attn_proj, scratch, saved(s_.attention), t);
   }
 
-  // The activation of a MLP with its gate, if it has one.
-  GatedRows gated_rows() const { return {rows, dims.ffn, gate_stride(dims)}; }
-
   void mlp_forward(Tensors t) const {
     const Scratch scratch = forward_scratch();
     const Stored act = scratch[block_forward_workspace(dims, 0).act];
@@ -278,16 +273,15 @@ class BlockCall : public ModuleCall {
     const Stored dy = output_gradient(scratch, w), act = scratch[w.act];
     const Activation kind = decoder.mlp.activation;
     const std::int64_t ffn = dims.ffn;
-    const bool adapted = dims.adapts(Role::mlp_proj);
     if (!b.input_gradient) return weight_backward(product, ffn, h, dy, act, g);  // of a bias alone
     if (decoder.mlp.joined) {
       // The gradient of the activation's output takes the place of the output, which is needed
       // again only after it.
-      product.backward_input(ffn, h, dy, t.weight, act, adapted);
+      product.backward_input(ffn, h, dy, t.weight, act, dims.adapts(Role::mlp_proj));
       gated_backward(ctx, kind, gated_rows(), saved(s_.gate), saved(s_.up), act, act,
                      scratch[w.dgate], scratch[w.dup]);
     } else {
-      product.backward_input(ffn, h, dy, t.weight, scratch[w.dgate], adapted);
+      product.backward_input(ffn, h, dy, t.weight, scratch[w.dgate], dims.adapts(Role::mlp_proj));
       if (decoder.mlp.gated)
         gated_backward(ctx, kind, gated_rows(), saved(s_.gate), saved(s_.up), scratch[w.dgate], act,
                        scratch[w.dgate], scratch[w.dup]);

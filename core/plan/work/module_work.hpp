@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the work of one call of a decoder's module is listed, in the order of
+// core/nn/models/block.cpp, decoder.cpp and transformer.cpp. Only the files of this folder use this
+// header.
+#pragma once
+
+#include <algorithm>
+
+#include <core/plan/deck/decoder_modules.hpp>
+#include <core/plan/work/work_lists.hpp>
+
+namespace shardmark {
+
+/// Appends the products and kernels of one event to a `Work`.
+class ModuleWork : private WorkLists {
+ public:
+  ModuleWork(const Program& program, const Event& event, const WorkOptions& options, Work& work)
+      : WorkLists(program.precision.computes_in(), work),
+        event_(event),
+        options_(options),
+        d_(transformer_dims(program.model.spec, program.batch.micro,
+                            program.precision.computes_in())),
+        decoder_(*d_.decoder),
+        module_(program.model.modules[event.module]),
+        role_(module_.role),
+        rows_(d_.rows()),
+        h_(d_.hidden),
+        q_(d_.q_dim()),
+        biased_(module_.param_count > 1) {
+    const int layer = module_.unit - 1;
+    d_ = dims_of_layer(d_, std::max(layer, 0));
+    attention_ = attention_dims(d_);
+    if (decoder_.positions.kind == PositionKind::rotary)
+      rotates_ = in_pattern(decoder_.positions.rotates, std::max(layer, 0));
+    const std::vector<int> params = program.model.params_of(event.module);
+    trained_ = !params.empty() && program.model.params[params[0]].trained();
+    bias_trained_ = biased_ && program.model.params[params[1]].trained();
+    if (event.kernel == Kernel::backward && event.params.count > 0) {
+      const Operand& grad = program.operands[event.operands.first + event.params.count];
+      accumulate_ = grad.reads && grad.writes;
+    }
+  }
+
+  void add() {
+    if (module_.adapts != Role::container)
+      return add_adapter_work(d_, module_, event_.kernel == Kernel::backward, accumulate_, work_);
+    if (module_.exchanged && event_.kernel != Kernel::forward && event_.kernel != Kernel::backward)
+      return exchange();
+    switch (event_.kernel) {
+      case Kernel::forward: return forward();
+      case Kernel::backward: return backward();
+      case Kernel::forward_end: return forward_end();
+      case Kernel::backward_end: return backward_end();
+      case Kernel::attention: return attention_forward();
+      default: return attention_backward();
+    }
+  }
+
+ private:
+  // Products of a linear layer (core/nn/products/linear.hpp). The head's weight is never turned.
+  bool turned() const { return decoder_.in_out && role_ != Role::head; }
+  void product_forward(std::int64_t in, std::int64_t out) {
+    product({.m = rows_, .n = out, .k = in, .transpose_b = !turned(), .c_type = d_.dtype});
+  }
+  void product_input(std::int64_t in, std::int64_t out, Dtype c_type, bool accumulate = false) {
+    product({.m = rows_,
+             .n = in,
+             .k = out,
+             .transpose_b = turned(),
+             .accumulate = accumulate,
+             .c_type = c_type});
+  }
+  void product_weight(std::int64_t in, std::int64_t out) {
+    if (!trained_) return;
+    product({.m = turned() ? in : out,
+             .n = turned() ? out : in,
+             .k = rows_,
+             .transpose_a = true,
+             .accumulate = accumulate_,
+             .c_type = d_.dtype});
+  }
+  void forward();
+  void forward_end();
+  void backward_end();
+  void loss_of_logits();
+  bool divided() const { return d_.part.cuts(); }
+  void backward();
+  void attention_forward();
+  void attention_backward();
+  void describe_attention(bool backward);
+  void rotate(const char* kernel);
+  // Whether attention is in calls of its own, between two exchanges.
+  bool exchanges() const { return d_.sequence_part.cuts(); }
+  void head_forward();
+  void head_backward();
+  void close_sublayer(std::int64_t in);
+  void norm_forward(std::int64_t elems, std::int64_t columns);
+  void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
+  void projection_backward();
+  void without_norm();
+  void scale_gradient();
+  void activation(bool backward);
+  void mixture(bool backward);
+  std::int64_t latent_columns() const;
+  void latent_forward();
+  void latent_backward();
+  void exchange();
+  // Calls f(columns) for each piece of the vocabulary.
+  template<class F>
+  void for_each_piece(const F& f) const {
+    if (divided()) return f(0, d_.vocab / d_.part.ranks);
+    const std::int64_t columns = head_piece_columns(d_.dtype, options_.on_host);
+    for (std::int64_t v = 0; v < d_.vocab; v += columns) f(v, std::min(columns, d_.vocab - v));
+  }
+  // Calls f(rows, keys, heads, count) for each kind of tile.
+  template<class F>
+  void for_each_tile(const F& f) const {
+    const std::int64_t heads = attention_tile(attention_).heads;
+    const std::int64_t count = d_.micro_batch * (attention_.heads / heads);
+    for_each_attention_tile(
+        attention_, [&](std::int64_t rows, std::int64_t keys) { f(rows, keys, heads, count); });
+  }
+  // Channels of the rows of a norm of q or of k.
+  std::int64_t head_columns(std::int64_t all) const {
+    return decoder_.norm.qk == QkNorm::head ? d_.head_dim() : all;
+  }
+  bool centred() const { return decoder_.norm.kind == NormKind::layer; }
+
+  const Event& event_;
+  const WorkOptions& options_;
+  TransformerDims d_, attention_;
+  const Decoder& decoder_;
+  const Module& module_;
+  const Role role_;
+  const std::int64_t rows_, h_, q_;
+  const bool biased_;  // the module has two parameters
+  bool trained_ = true, bias_trained_ = false, rotates_ = false, accumulate_ = false;
+};
+
+}  // namespace shardmark
