@@ -47,7 +47,7 @@ std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ran
   if (ranks) {
     const ZeroSpec& zero = loaded.deck.zero;
     require_groups(loaded.deck, *ranks);
-    const Batch batch = infer_batch(zero, *ranks, loaded.deck.path);
+    const Batch batch = infer_batch(loaded.deck, *ranks);
     const auto derive = [&](const char* name, bool given, std::int64_t value) {
       if (!given)
         findings.push_back({FindingKind::derived, join_key("deepspeed", name),

@@ -164,6 +164,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   };
   Deck deck;
   deck.path = origin.deck_file();
+  deck.batch_file = origin.file_of("deepspeed");
   deck.name = name_of_file(deck.path);
   reader.text("name", deck.name);
   read_trace(reader, loaded.output.trace);

@@ -95,4 +95,8 @@ Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place) {
   return batch;
 }
 
+Batch infer_batch(const Deck& deck, int world) {
+  return infer_batch(deck.zero, world, deck.batch_file);
+}
+
 }  // namespace shardmark

@@ -44,8 +44,10 @@ ZeroSpec read_deepspeed(Origin& origin, const Json& config, Schedule schedule,
 DsLogSpec read_deepspeed_log(const Origin& origin, const Json& config);
 
 /// Returns the complete batch triple for `world` ranks, inferred as DeepSpeed infers it:
-/// train_batch_size == micro-batch x accumulation x world. Messages begin with `place`, the file of
-/// the deck. Throws DeckError if there is no such triple, or if the global batch exceeds 63 bits.
+/// train_batch_size == micro-batch x accumulation x world. Messages begin with `place`, the file
+/// that states the batch. Throws DeckError if there is no such triple, or if the global batch
+/// exceeds 63 bits.
 Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place);
+Batch infer_batch(const Deck& deck, int world);
 
 }  // namespace shardmark

@@ -42,13 +42,17 @@ std::string Origin::resolve_output(const std::string& path) const {
   return below.string();
 }
 
+const std::string& Origin::file_of(std::string_view section) const {
+  const auto file = files_.find(section);
+  return file != files_.end() && !file->second.empty() ? file->second : deck_file_;
+}
+
 std::string Origin::place(std::string_view key) const {
   for (const auto& [name, place] : places_)
     if (within(key, name)) return place + std::string(key.substr(name.size()));
   const std::string section(key.substr(0, key.find('.')));
-  const auto file = files_.find(section);
-  const bool from_file = file != files_.end() && !file->second.empty();
-  std::string result = from_file ? file->second : deck_file_;
+  std::string result = file_of(section);
+  const bool from_file = result != deck_file_;
   for (const std::string& set : overridden_) {
     if (from_file && set == section) continue;  // this --set gave the file, not the value
     if (within(key, set) || within(set, key)) {

@@ -38,6 +38,8 @@ class Origin {
   /// what a shipped deck writes goes below the current folder.
   std::string resolve_output(const std::string& path) const;
 
+  /// Returns the file that gives a section of the deck.
+  const std::string& file_of(std::string_view section) const;
   /// Returns `file: key`, or `file (--set): key` if `--set` gave the value.
   std::string place(std::string_view key) const;
   /// Throws DeckError `place = value: what`. `what` states the bound and the remedy.

@@ -130,7 +130,7 @@ std::string usual_sequence_line(const std::optional<EnumArray<Tier, std::int64_t
 ExitStatus plan_command(const PlanArguments& a) {
   LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks);
   Deck& deck = loaded.deck;
-  const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
+  const Batch batch = infer_batch(deck, a.ranks);
   Profile profile;
   profile.ranks_per_node = a.ranks_per_node;
   const auto fit = apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
@@ -167,7 +167,7 @@ ExitStatus deck_check_command(const CheckArguments& a) {
   print_out(format_findings(loaded, check_deck(loaded, ranks)));
   if (ranks) {
     Deck deck = loaded.deck;
-    const Batch batch = infer_batch(deck.zero, *ranks, deck.path);
+    const Batch batch = infer_batch(deck, *ranks);
     const auto fit = apply_fit(deck, batch, *ranks, Profile{}, deck_fit_budget(deck));
     const Program program = build_program(deck, batch, *ranks, 0, Profile{});
     require_legal(check(program));

@@ -39,7 +39,7 @@ int ranks_per_node(const PredictArguments& a, const Machine& machine) {
 
 PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_node,
                        UnfitTime unfit) {
-  const Batch batch = infer_batch(deck.zero, ranks, deck.path);
+  const Batch batch = infer_batch(deck, ranks);
   Profile profile;
   profile.ranks_per_node = std::min(ranks, per_node);
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));

@@ -25,7 +25,7 @@ int ranks_of_a_node(const std::string& machine_file) {
 void plan_point(const SweepArguments& a, SweepPoint& point) {
   Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan, point.at.ranks).deck;
   const int ranks = point.at.ranks;
-  const Batch batch = infer_batch(deck.zero, ranks, deck.path);
+  const Batch batch = infer_batch(deck, ranks);
   Profile profile;
   profile.ranks_per_node = std::min(ranks, a.ranks_per_node);
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));

@@ -54,7 +54,7 @@ ExitStatus trace_command(const TraceArguments& a) {
   std::optional<Machine> machine;
   if (!a.machine.empty()) machine = read_machine_file(a.machine);
   Deck deck = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks).deck;
-  const Batch batch = infer_batch(deck.zero, a.ranks, deck.path);
+  const Batch batch = infer_batch(deck, a.ranks);
   Profile profile;
   profile.ranks_per_node = std::min(a.ranks, nodes_of_ranks(a, machine));
   if (machine) require_ranks(*machine, a.machine, a.ranks, profile.ranks_per_node);

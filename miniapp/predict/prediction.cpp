@@ -184,7 +184,7 @@ PriceOptions price_options(const Deck& deck, int ranks_per_node) {
 
 PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,
                              int ranks_per_node, UnfitTime unfit) {
-  const Batch batch = infer_batch(deck.zero, ranks, deck.path);
+  const Batch batch = infer_batch(deck, ranks);
   Profile profile;
   profile.ranks_per_node = std::min(ranks, ranks_per_node);
   Program program = build_legal_program(deck, batch, ranks, 0, profile);

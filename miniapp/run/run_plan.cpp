@@ -94,7 +94,7 @@ RunPlan read_run(const RunArguments& arguments, const World& world) {
   peers.agree([&] {
     run.fault = fault_from_environment(peers.size());
     run.loaded = read_deck(arguments.deck, arguments.sets, DeckUse::run, peers.size());
-    run.batch = infer_batch(run.loaded.deck.zero, peers.size(), run.loaded.deck.path);
+    run.batch = infer_batch(run.loaded.deck, peers.size());
     run.profile = run_profile(run.loaded.deck, world.node, peers.size());
   });
   const auto hashes = peers.gather(run.loaded.hash);  // a node may have a stale copy

@@ -315,7 +315,8 @@ struct ExpectSpec {
 /// Everything that a deck and the DeepSpeed config in it say, checked and with all defaults filled
 /// in. Plans and runs depend on nothing else that a user gives.
 struct Deck {
-  std::string path;  // as given on the command line, for messages
+  std::string path;        // as given on the command line, for messages
+  std::string batch_file;  // that states the batch, for messages: the deck's, or a DeepSpeed config
   std::string name;
   ModelSpec model;
   DataSpec data;

@@ -24,7 +24,7 @@ int per_node(const AdviseCase& question) {
 Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
   Profile profile;
   profile.ranks_per_node = per_node(question);
-  const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+  const Batch batch = infer_batch(deck, question.ranks);
   return build_program(deck, batch, question.ranks, rank, profile);
 }
 
@@ -135,7 +135,7 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     const Deck deck = changed_deck(question, changes);
     c.schedule = deck.run.schedule;
     c.stage = deck.zero.stage;
-    const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+    const Batch batch = infer_batch(deck, question.ranks);
     c.batch = batch;
     c.recomputes = deck.run.activation_checkpointing;
     c.values = knob_values(deck, batch);

@@ -74,7 +74,7 @@ MaxModels max_models(const AdviseCase& question) {
   for (int stage = 0; stage <= 3; ++stage) try {
       const Deck deck = deck_at(question, stage);
       found.budget = device_budget(deck, question);
-      found.batch = infer_batch(deck.zero, question.ranks, deck.path);
+      found.batch = infer_batch(deck, question.ranks);
       found.deck = deck;
       found.stages.push_back(largest(deck, found.batch, question, found.budget));
       any = true;

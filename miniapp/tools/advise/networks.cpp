@@ -56,7 +56,7 @@ NetworkTable network_table(const AdviseCase& question) {
   AdviseCase asked = question;
   for (const std::string& set : sets_for(question.framework)) asked.sets.push_back(set);
   table.deck = read_deck(asked.deck, asked.sets, DeckUse::plan).deck;
-  table.batch = infer_batch(table.deck.zero, asked.ranks, table.deck.path);
+  table.batch = infer_batch(table.deck, asked.ranks);
   std::array<std::vector<Program>, stage_count> programs;  // of the ranks that differ
   for (int stage = 0; stage < stage_count; ++stage) {
     const DeckChanges changes{{key_path<&ZeroSpec::stage>(), std::to_string(stage)}};

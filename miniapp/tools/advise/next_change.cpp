@@ -63,7 +63,7 @@ void add_tuning(std::vector<DeckChanges>& all, const Deck& deck) {
 }
 
 std::vector<DeckChanges> single_changes(const Deck& deck, const AdviseCase& question) {
-  const Batch batch = infer_batch(deck.zero, question.ranks, deck.path);
+  const Batch batch = infer_batch(deck, question.ranks);
   std::vector<DeckChanges> all;
   add_stages(all, deck);
   add_batches(all, batch, question.ranks);

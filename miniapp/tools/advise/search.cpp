@@ -155,7 +155,7 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
 }
 
 std::int64_t checked_batch(const Deck& deck, int ranks, std::int64_t wanted) {
-  if (wanted == 0) return infer_batch(deck.zero, ranks, deck.path).global;
+  if (wanted == 0) return infer_batch(deck, ranks).global;
   if (wanted % ranks != 0)
     throw DeckError(fmt::format("{}: --batch {}: must be a multiple of the {} ranks: use {}",
                                 deck.path, wanted, ranks,
@@ -217,7 +217,7 @@ void judge_given(Advice& advice) {
   advice.as_given = evaluate(advice.question, same, true);
   Batch batch;
   try {
-    batch = infer_batch(deck.zero, advice.question.ranks, deck.path);
+    batch = infer_batch(deck, advice.question.ranks);
     advice.given_batch = batch.global;
   } catch (const DeckError&) {
     batch = {deck.zero.train_batch_size.value_or(0), deck.zero.micro_batch_size.value_or(0),

@@ -118,6 +118,18 @@ TEST(Predict, AnswersForAModelConfigAndADeepSpeedConfig) {
             point(predict({deck, "--machine", "dgx-h100", "--ranks", "8", "--format", "json"})));
 }
 
+// The batch is checked last, when the ranks are known, and is still that of its file.
+TEST(Predict, NamesTheConfigWhoseBatchDoesNotFitTheRanks) {
+  const Workplace place;
+  const std::string model = place.write("config.json", R"({"model_type": "gpt2"})");
+  const std::string config = place.write("ds.json", R"({"train_batch_size": 12})");
+  const Outcome o = predict({"--model", model, "--deepspeed", config, "--machine", "dgx-h100",
+                             "--ranks", "8", "--sequence", "1024"});
+  EXPECT_EQ(o.status, 2);
+  EXPECT_TRUE(says(o, "ds.json: deepspeed.train_batch_size = 12: must be a multiple of ranks = 8"))
+      << o.err;
+}
+
 TEST(Predict, NamesWhatIsMissing) {
   const Outcome config = predict({"--model", "config.json", "--machine", "dgx-h100"});
   EXPECT_EQ(config.status, 2);

@@ -49,7 +49,7 @@ Written contents(const AdviseCase& question, const Candidate& c) {
   Written w;
   w.loaded = read_deck(question.deck, sets, DeckUse::plan);
   const Deck& deck = w.loaded.deck;
-  w.batch = infer_batch(deck.zero, question.ranks, deck.path);
+  w.batch = infer_batch(deck, question.ranks);
   w.deepspeed = complete_deepspeed(Json::parse(w.loaded.deepspeed_json), deck.zero, w.batch);
   w.deck = DeckJson::parse(w.loaded.used_json);
   w.deck["name"] = deck.name;
