@@ -17,7 +17,7 @@ double mean_gib_per_s(std::int64_t bytes, const std::vector<double>& seconds) {
 
 std::optional<double> parameter_tokens_per_s(const Program& program, const Result& result) {
   if (!result.checkpoints.timed_write_s.empty()) return std::nullopt;
-  return result.tokens_per_s * static_cast<double>(program.model.elems);
+  return result.tokens_per_s * static_cast<double>(program.model.parameters);
 }
 
 std::vector<FigureOfMerit> figures_of_merit(const Result& result) {

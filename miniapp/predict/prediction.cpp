@@ -77,7 +77,7 @@ PredictedPoint untimed_point(const Deck& deck, const Program& program, int ranks
   if (const int last = p.ranks % p.ranks_per_node; last != 0)
     p.notes.push_back(fmt::format("{} are no multiple of the {} of a node: the last node has {}",
                                   plural(p.ranks, "rank"), p.ranks_per_node, last));
-  p.parameters = program.model.elems;
+  p.parameters = program.model.parameters;
   p.layers = deck.model.layers;
   p.tokens = static_cast<double>(program.batch.global) *
              static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));

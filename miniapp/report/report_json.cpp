@@ -238,7 +238,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   o["stage"] = p.stage;
   o["schedule"] = to_string(p.schedule);
   o["reductions"] = to_string(p.reductions);
-  o["parameters"] = p.model.elems;
+  o["parameters"] = p.model.parameters;
   if (r.fit) o["fit"] = print_json(*r.fit);
   o["partition"] = {{"padded", p.partition.padded}, {"per_rank", p.partition.per_rank}};
   o["profile"] = {{"ranks_per_node", r.profile.ranks_per_node},

@@ -198,7 +198,7 @@ std::string heading(const Deck& deck, const Program& p, const std::optional<Fit>
   auto out = std::back_inserter(text);
   fmt::format_to(out, "ShardMark: {} ({})\n", printable(deck.name), printable(deck.path));
   fmt::format_to(out, "  model      {}: {} parameters in {} units\n", to_string(deck.model.family),
-                 p.model.elems, p.model.units.size());
+                 p.model.parameters, p.model.units.size());
   for (const std::string& sentence : deck.assumptions)
     fmt::format_to(out, "  note       {}\n", printable(sentence));
   if (fit) fmt::format_to(out, "  model.fit  {}\n", describe(*fit));
@@ -264,7 +264,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
         out,
         "model.fit chose {} with {} parameters: tokens_per_s compares only with runs of "
         "this size, parameter_tokens_per_s with all\nFOM parameter_tokens_per_s={:.6g}\n",
-        plural(deck.model.layers, "layer"), p.model.elems, *merit);
+        plural(deck.model.layers, "layer"), p.model.parameters, *merit);
   for (const FigureOfMerit& merit : figures_of_merit(r))
     fmt::format_to(out, "FOM {}={:.6g}\n", merit.name, merit.value);
   fmt::format_to(out, "CLASS={}\n",

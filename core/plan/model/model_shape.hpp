@@ -102,8 +102,9 @@ struct ModelShape {
   std::vector<Unit> units;    // in forward order
   std::vector<Visit> visits;  // one forward and one backward pass, as stage 3's hooks see them
   std::vector<std::vector<int>> param_groups;  // of the optimizer, in its order, none frozen
-  std::int64_t elems = 0;                      // Psi, the number of parameters
-  bool recompute = false;  // whether each block runs forward again in its backward
+  std::int64_t elems = 0;  // Psi, the number of parameters: this rank's, if ranks divide layers
+  std::int64_t parameters = 0;  // of the whole model, whichever ranks have them
+  bool recompute = false;       // whether each block runs forward again in its backward
   bool reentrant = false;  // whether it does so as a whole, before any backward of the block begins
 
   /// The parameters that a module uses: its own, or those of its owner if it is tied.

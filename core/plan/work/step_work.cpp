@@ -29,15 +29,16 @@ double model_flops_per_token(const ModelShape& model) {
     // A tied head uses the weights of the embeddings.
     const Role role = model.modules[m].role;
     if (!is_linear(role) && role != Role::experts) continue;
-    // A token uses some of the experts only.
-    const double used = role == Role::experts
-                            ? static_cast<double>(moe.per_token) / static_cast<double>(moe.experts)
-                            : 1;
-    const std::size_t dimensions = role == Role::experts ? 3 : 2;  // of weights
-    for (const int p : model.params_of(static_cast<int>(m)))
-      if (const Param& param = model.params[static_cast<std::size_t>(p)];
-          param.shape.size() >= dimensions)
-        weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
+    const bool experts = role == Role::experts;
+    const std::size_t dimensions = experts ? 3 : 2;  // of weights
+    for (const int p : model.params_of(static_cast<int>(m))) {
+      const Param& param = model.params[static_cast<std::size_t>(p)];
+      if (param.shape.size() < dimensions) continue;
+      // A token uses some of the experts only, as many as if this rank had all of them.
+      const double used =
+          experts ? static_cast<double>(moe.per_token) / static_cast<double>(param.shape[0]) : 1;
+      weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
+    }
   }
   const ModelSpec& s = model.spec;
   return 6 * weights + 12 * static_cast<double>(s.layers) * static_cast<double>(s.hidden) *

@@ -21,7 +21,7 @@ std::string what_ran(const Deck& deck, const Program& p, const Result& r) {
   std::set<std::string> hosts;
   for (const RankInfo& rank : r.ranks) hosts.insert(rank.host);
   std::string model =
-      fmt::format("{}, {} parameters", to_string(deck.model.family), grouped(p.model.elems));
+      fmt::format("{}, {} parameters", to_string(deck.model.family), grouped(p.model.parameters));
   if (deck.model.layers > 0) model += ", " + plural(deck.model.layers, "layer");
   std::string text = fmt::format(
       "<p>{}. Schedule {}, ZeRO stage {}, {} on {}, {} reductions, {} memory. {} per step: {} per "

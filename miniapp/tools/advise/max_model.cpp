@@ -62,7 +62,7 @@ MaxModel largest(Deck deck, const Batch& batch, const AdviseCase& question, std:
   deck.model.fit.reset();
   deck.model.layers = fit.layers;
   m.parameters =
-      build_program(deck, batch, question.ranks, 0, profile, Extent::start_up).model.elems;
+      build_program(deck, batch, question.ranks, 0, profile, Extent::start_up).model.parameters;
   return m;
 }
 

@@ -63,7 +63,7 @@ NetworkTable network_table(const AdviseCase& question) {
     const Candidate& c = table.stages[stage] = evaluate(asked, changes, true);
     if (c.step_s <= 0) continue;
     Program program = program_of(asked, changes);
-    table.parameters = program.model.elems;
+    table.parameters = program.model.parameters;
     if (c.fits)
       programs[stage] = distinct_programs(changed_deck(asked, changes), std::move(program),
                                           std::min(asked.ranks, asked.ranks_per_node));

@@ -80,7 +80,7 @@ class Verification {
     found_.mark = run_mark(run_);
     found_.deck_hash = report_.text("/deck_hash");
     found_.date = report_.text("/run/ended").substr(0, 10);
-    found_.parameters = program.model.elems;
+    found_.parameters = program.model.parameters;
     found_.tokens_per_step =
         program.batch.global * std::max<std::int64_t>(1, planned_.loaded.deck.model.sequence);
     std::set<std::string> hosts;

@@ -40,7 +40,7 @@ PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budg
   PlanFigures f;
   f.stage = p.stage;
   f.schedule = to_string(p.schedule);
-  f.parameters = p.model.elems;
+  f.parameters = p.model.parameters;
   f.layers = deck.model.layers;
   f.batch = p.batch;
   f.step = steady_volume(p);

@@ -79,7 +79,7 @@ AdviceJson advice_json(const Advice& a, std::size_t top) {
   AdviceJson file{{"machine", a.question.machine->name},
                   {"deck", a.question.deck},
                   {"for", traits(a.question.framework).name},
-                  {"model", model_object(a.deck, a.best.program.model.elems)},
+                  {"model", model_object(a.deck, a.best.program.model.parameters)},
                   {"ranks", a.question.ranks},
                   {"global_batch", a.global_batch},
                   {"considered", a.considered}};

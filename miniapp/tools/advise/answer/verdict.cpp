@@ -20,7 +20,7 @@ std::string what_to_use(const Advice& a) {
   std::string text =
       fmt::format("Use {}, to train {} with {} on {} of {}.",
                   configuration(best, q.framework, a.given_beside(best)),
-                  model_line(a.deck, a.best.program.model.elems), traits(q.framework).title,
+                  model_line(a.deck, a.best.program.model.parameters), traits(q.framework).title,
                   plural(q.ranks, "rank"), q.machine->name);
   if (best.schedule == Schedule::paper)
     text +=

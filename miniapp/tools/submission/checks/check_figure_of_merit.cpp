@@ -32,7 +32,7 @@ void check_figure_of_merit(const RunFacts& facts, Findings& findings) {
   findings.compare_number("tokens_per_s", report.number("/fom/value"), rate);
   if (report.has("/parameter_tokens_per_s"))  // programs before it had none
     findings.compare_number("parameter_tokens_per_s", report.number("/parameter_tokens_per_s"),
-                            rate * static_cast<double>(facts.planned.program.model.elems));
+                            rate * static_cast<double>(facts.planned.program.model.parameters));
 }
 
 }  // namespace shardmark

@@ -54,7 +54,7 @@ void check_plan(const RunFacts& facts, const std::string& plan, Findings& findin
   findings.compare<std::int64_t>("stage", report.integer("/stage"), p.stage);
   findings.compare("schedule", report.text("/schedule"), std::string(to_string(p.schedule)));
   findings.compare("reductions", report.text("/reductions"), std::string(to_string(p.reductions)));
-  findings.compare("parameters", report.integer("/parameters"), p.model.elems);
+  findings.compare("parameters", report.integer("/parameters"), p.model.parameters);
   findings.compare("batch", report.integer("/batch/train_batch_size"), p.batch.global);
   findings.compare("micro-batch", report.integer("/batch/train_micro_batch_size_per_gpu"),
                    p.batch.micro);

@@ -37,7 +37,7 @@ void check_point(const RunFacts& facts, double step_s, Findings& findings) {
                           report.number("/prediction/tokens_per_s"), tokens / step_s);
   if (report.has("/prediction/parameters")) {  // reports of older programs have none
     findings.compare("parameters of the prediction", report.integer("/prediction/parameters"),
-                     facts.planned.program.model.elems);
+                     facts.planned.program.model.parameters);
     findings.compare_number("tokens_per_step of the prediction",
                             report.number("/prediction/tokens_per_step"), tokens);
   }

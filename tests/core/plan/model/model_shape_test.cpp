@@ -20,6 +20,20 @@ json reference() {
   return json::parse(file);
 }
 
+// A rank's part shrinks with its group; the model that is trained does not.
+TEST(ModelShape, KnowsTheParametersOfTheWholeModel) {
+  ModelSpec s;
+  s.family = Family::llama;
+  s.layers = 2, s.hidden = 64, s.heads = 8, s.kv_heads = 4, s.ffn = 96, s.vocab = 64,
+  s.sequence = 8;
+  const ModelShape whole = build_model_shape(s);
+  EXPECT_EQ(whole.parameters, whole.elems);
+  s.part = {.ranks = 4, .rank = 1};
+  const ModelShape part = build_model_shape(s);
+  EXPECT_LT(part.elems, whole.elems / 2);
+  EXPECT_EQ(part.parameters, whole.elems);
+}
+
 TEST(ModelShape, NamesAndSizesAreThoseOfTheReference) {
   const json all = reference();
   int seen = 0;

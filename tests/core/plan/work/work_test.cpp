@@ -83,6 +83,20 @@ TEST(Work, OfAMixtureIsThatOfTheExpertsThatTokensHave) {
               6 * (weights + hidden) + 12 * layers * hidden * sequence, 1e-6);
 }
 
+TEST(Work, OfATokenIsTheSameIfRanksDivideExperts) {
+  Deck deck = mixture_deck();
+  Decoder decoder = *deck.model.decoder;
+  decoder.moe.experts = 8;
+  deck.model.decoder = SharedDecoder(std::move(decoder));
+  ModelSpec spec = deck.model;
+  const ModelShape whole = build_model_shape(spec);
+  spec.expert_part = {.ranks = 4, .rank = 1};
+  const ModelShape part = build_model_shape(spec);
+  EXPECT_DOUBLE_EQ(model_flops_per_token(part), model_flops_per_token(whole));
+  EXPECT_LT(part.elems, whole.elems);
+  EXPECT_EQ(part.parameters, whole.elems);
+}
+
 TEST(Work, OfAccumulatedMicroBatchesIsMultiplied) {
   const Sum one = sum_of(program(gpt2_deck(2), 2, 0)),
             three = sum_of(program(gpt2_deck(2), 2, 0, 3));
