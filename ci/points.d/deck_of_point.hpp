@@ -24,8 +24,8 @@ std::optional<double> recomputed_part(const Point& point);
 /// `micro` sequences and with or without recomputation.
 std::string deck_text_of(const Point& point, bool recompute, std::int64_t micro);
 
-/// Returns the name of a machine file that has the point's GPU, whatever its network, or an empty
-/// text if there is none.
+/// Returns the name of a machine file with the point's GPU and any network. The name is empty if no
+/// machine file has that GPU.
 std::string hardware_of(const Point& point);
 
 /// Returns the name of the machine file in inputs/machines, or an empty text if this GPU has none.

@@ -149,11 +149,9 @@ void check_shard_size(const Deck& deck, Origin& origin) {
 // What is not modelled beside an axis. `lacking` says why this model has no such axis, if so.
 void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacking,
                 const Origin& origin) {
-  const bool experts = axis.key.ends_with("autoep_size");  // to which 1 is no way out
   const auto refuse = [&](const std::string& what) {
     origin.not_modelled(std::string(axis.key), axis.ranks,
-                        what + (experts ? ": set expert_parallel.enabled to false"
-                                        : ": remove the key, or set it to 1"));
+                        fmt::format("{}: {}", what, axis.remedy));
   };
   if (!traits(deck.run.schedule).follows_deepspeed)
     refuse("it is modelled under run.schedule \"deepspeed\"");

@@ -64,6 +64,8 @@ void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& 
     origin.not_modelled(group.key("tp_grain_size"), grain, "remove the key");
 }
 
+constexpr std::string_view expert_ranks_key = "autoep_size";
+
 bool divides_experts(const DsValues& c) {
   return c.flag("enabled");
 }
@@ -71,9 +73,9 @@ bool divides_experts(const DsValues& c) {
 // What AutoEP does by itself is modelled. These keys would make it find other modules, route
 // otherwise, or send in another way.
 void check_experts(const DsValues& c, const Origin& origin) {
-  const std::int64_t ranks = number_of(c.at("autoep_size"));
+  const std::int64_t ranks = number_of(c.at(expert_ranks_key));
   if (ranks < 2)
-    origin.not_modelled(c.key("autoep_size"), ranks,
+    origin.not_modelled(c.key(expert_ranks_key), ranks,
                         "AutoEP changes the tensors of experts even if no rank has a part of them: "
                         "set enabled to false, or autoep_size to 2 or more");
   if (number_of(c.at("expert_tensor_parallel_size")) != 1)
@@ -153,7 +155,7 @@ ParallelSpec parallel_spec(const DsConfig& c) {
     spec.tensor = tensor_ranks(it->second);
   if (const auto it = c.parts.find("expert_parallel");
       it != c.parts.end() && divides_experts(it->second)) {
-    spec.expert = number_of(it->second.at("autoep_size"));
+    spec.expert = number_of(it->second.at(expert_ranks_key));
     spec.same_experts_near = c.top.flag("use_data_before_expert_parallelism");
   }
   return spec;

@@ -63,10 +63,6 @@ std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t 
                      of_a, b, of_b);
 }
 
-}  // namespace
-
-namespace {
-
 // The hash of the experts of all ranks, if ranks divide them, those of each rank once; the ranks
 // with the same ones must agree. Collective in that case.
 std::uint64_t hash_experts(const Context& context, const Program& program, const Executor& executor,

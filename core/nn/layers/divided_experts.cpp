@@ -31,6 +31,14 @@ void move_rows(const Context& ctx, const char* label, const ExpertArrivals& by,
       });
 }
 
+void move_stored(const Context& ctx, const char* label, const ExpertArrivals& by,
+                 std::int64_t columns, ConstStored from, Stored to, bool sorts) {
+  with_storage(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    move_rows(ctx, label, by, columns, from.as<T>(), to.as<T>(), sorts);
+  });
+}
+
 template<class T>
 void weigh_each(const Context& ctx, const Routes& by, std::int64_t columns, const T* dy,
                 const T* returned, T* sorted, float* dweights) {
@@ -74,20 +82,12 @@ void arrange_arrivals(const Context& ctx, const ExpertArrivals& arrivals,
 
 void sort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                    ConstStored arrived, Stored sorted) {
-  with_storage(arrived.dtype, [&](auto type) {
-    using T = decltype(type);
-    move_rows(ctx, "shardmark::sort_arrivals", arrivals, columns, arrived.as<T>(), sorted.as<T>(),
-              true);
-  });
+  move_stored(ctx, "shardmark::sort_arrivals", arrivals, columns, arrived, sorted, true);
 }
 
 void unsort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                      ConstStored sorted, Stored arrived) {
-  with_storage(sorted.dtype, [&](auto type) {
-    using T = decltype(type);
-    move_rows(ctx, "shardmark::unsort_arrivals", arrivals, columns, sorted.as<T>(), arrived.as<T>(),
-              false);
-  });
+  move_stored(ctx, "shardmark::unsort_arrivals", arrivals, columns, sorted, arrived, false);
 }
 
 void weigh_gradients(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored dy,

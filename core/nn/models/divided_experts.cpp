@@ -3,7 +3,7 @@
 
 #include <core/nn/layers/activation.hpp>
 #include <core/nn/models/divided_experts.hpp>
-#include <core/read_back.hpp>
+#include <core/nn/models/expert_products.hpp>
 
 namespace shardmark {
 
@@ -15,27 +15,10 @@ ExpertArrivals DividedExperts::arrivals() const {
           ints(s_.own_starts)};
 }
 
-// The first sorted place of each of this rank's experts, and how many rows have arrived.
-std::vector<std::int32_t> DividedExperts::own_starts() const {
-  std::vector<std::int32_t> starts(static_cast<std::size_t>(own()) + 1);
-  copy_to_host(c_.ctx.space, starts.data(), arrivals().starts, starts.size() * sizeof starts[0]);
-  return starts;
-}
-
-// Calls `f(expert, first place, rows, product)`, also for experts without rows.
-template<class F>
-void DividedExperts::for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
-                                     const F& f) const {
-  for (std::size_t e = 0; e + 1 < first.size(); ++e)
-    f(static_cast<std::int64_t>(e), std::int64_t{first[e]}, std::int64_t{first[e + 1]} - first[e],
-      Linear(c_.ctx, first[e + 1] - first[e], scratch.gemm()));
-}
-
 void DividedExperts::forward_begin() const {
   count_rows(c_.ctx, routes_, c_.b.counts_sent);
   if (!c_.b.expert_rows.empty()) {
-    std::vector<std::int32_t> counts(c_.b.expert_rows.size());
-    copy_to_host(c_.ctx.space, counts.data(), c_.b.counts_sent, counts.size() * sizeof counts[0]);
+    const auto counts = on_host(c_.ctx, c_.b.counts_sent, moe_.experts);
     for (std::size_t e = 0; e < counts.size(); ++e) c_.b.expert_rows[e] += counts[e];
   }
   collect_rows(c_.ctx, routes_, c_.h, x_, home());
@@ -48,14 +31,14 @@ void DividedExperts::forward(Tensors t, const Scratch& scratch,
   const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
   const Stored gate = c_.saved(s_.gate), up = c_.saved(s_.up);
   arrange_arrivals(c_.ctx, by, c_.b.counts_received);
-  const std::vector<std::int32_t> starts = own_starts();
+  const std::vector<std::int32_t> starts = on_host(c_.ctx, by.starts, own() + 1);
   if (starts.back() != by.rows)
     throw PlanError(
         fmt::format("experts: {} rows arrived where the plan has {}: the ranks do not "
                     "route alike",
                     starts.back(), by.rows));
   sort_arrivals(c_.ctx, by, h, away(), arrived);
-  for_each_expert(scratch, starts,
+  for_each_expert(c_, scratch, starts,
                   [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
                     if (count == 0) return;
                     const ConstStored x = arrived.at(first * h);
@@ -63,7 +46,7 @@ void DividedExperts::forward(Tensors t, const Scratch& scratch,
                     l.forward(h, f, x, t.up.at(e * f * h), nullptr, up.at(first * f));
                   });
   gated_forward(c_.ctx, c_.decoder.mlp.activation, {by.rows, f, f}, gate, up, act);
-  for_each_expert(scratch, starts,
+  for_each_expert(c_, scratch, starts,
                   [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
                     if (count == 0) return;
                     l.forward(f, h, act.at(first * f), t.down.at(e * h * f), nullptr,
@@ -90,19 +73,14 @@ void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
   const ExpertArrivals by = arrivals();
   const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
   const Stored dgate = scratch[w.dgate_up], dup = scratch[w.dup];
-  const auto weight_backward = [&](const Linear& linear, std::int64_t in, std::int64_t out,
+  const auto weight_backward = [&](const Linear& l, std::int64_t in, std::int64_t out,
                                    std::int64_t count, ConstStored d, ConstStored from, Stored all,
                                    std::int64_t expert) {
-    if (all.data == nullptr) return;  // it is frozen
-    const Stored to = all.at(expert * matrix);
-    if (count > 0)
-      linear.backward_weight(in, out, d, from, to, g.accumulate);
-    else if (!g.accumulate)
-      clear(c_.ctx, matrix * dtype_bytes(to.dtype), to.data);
+    expert_weight_backward(c_, l, in, out, count, d, from, all, expert, g.accumulate);
   };
-  const std::vector<std::int32_t> starts = own_starts();
+  const std::vector<std::int32_t> starts = on_host(c_.ctx, by.starts, own() + 1);
   sort_arrivals(c_.ctx, by, h, away(), rows);
-  for_each_expert(scratch, starts,
+  for_each_expert(c_, scratch, starts,
                   [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
                     if (count > 0)
                       l.backward_input(f, h, rows.at(first * h), t.down.at(e * matrix),
@@ -111,7 +89,7 @@ void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
   gated_backward(c_.ctx, c_.decoder.mlp.activation, {by.rows, f, f}, c_.saved(s_.gate),
                  c_.saved(s_.up), act, act, dgate, dup);
   for_each_expert(
-      scratch, starts,
+      c_, scratch, starts,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
         const ConstStored x = arrived.at(first * h);
         weight_backward(l, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);

@@ -5,8 +5,6 @@
 // combines what comes home.
 #pragma once
 
-#include <vector>
-
 #include <core/nn/layers/divided_experts.hpp>
 #include <core/nn/models/module_call.hpp>
 #include <core/plan/model/block_sizes.hpp>
@@ -35,11 +33,7 @@ class DividedExperts {
   Stored home() const { return {c_.dims.dtype, c_.b.home}; }
   Stored away() const { return {c_.dims.dtype, c_.b.away}; }
   ExpertArrivals arrivals() const;
-  std::vector<std::int32_t> own_starts() const;
   std::int64_t own() const { return moe_.experts / c_.dims.expert_part.ranks; }
-  template<class F>
-  void for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
-                       const F& f) const;
 
   const ModuleCall& c_;
   const MoeSpec& moe_;

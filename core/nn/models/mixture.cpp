@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/nn/layers/elementwise.hpp>
+#include <core/nn/models/expert_products.hpp>
 #include <core/nn/models/mixture.hpp>
-#include <core/read_back.hpp>
 
 namespace shardmark {
 namespace {
@@ -50,18 +50,7 @@ SharedExpert Mixture::shared(Tensors t) const {
 
 // The first place of each expert, and the number of pairs.
 std::vector<std::int32_t> Mixture::starts() const {
-  std::vector<std::int32_t> starts(static_cast<std::size_t>(moe_.experts) + 1);
-  copy_to_host(c_.ctx.space, starts.data(), routes().starts, starts.size() * sizeof starts[0]);
-  return starts;
-}
-
-// Calls `f(expert, first place, product)`, also for experts without rows.
-template<class F>
-void Mixture::for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
-                              const F& f) const {
-  for (std::size_t e = 0; e + 1 < first.size(); ++e)
-    f(static_cast<std::int64_t>(e), std::int64_t{first[e]}, std::int64_t{first[e + 1]} - first[e],
-      Linear(c_.ctx, first[e + 1] - first[e], scratch.gemm(), moe_.in_out));
+  return on_host(c_.ctx, routes().starts, moe_.experts + 1);
 }
 
 void Mixture::project(Tensors t, const Scratch& scratch, std::int64_t y) const {
@@ -103,7 +92,7 @@ void Mixture::experts_forward(Tensors t, const Scratch& scratch, const MixtureFo
     c_.b.expert_rows[e] += starting[e + 1] - starting[e];
   collect_rows(c_.ctx, by, h, x_, rows);
   for_each_expert(
-      scratch, starting,
+      c_, scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         if (count == 0) return;
         linear.forward(h, 2 * f, rows.at(first * h), t.weight.at(e * 2 * f * h),
@@ -112,7 +101,7 @@ void Mixture::experts_forward(Tensors t, const Scratch& scratch, const MixtureFo
   gated_forward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(gated().up()), act,
                 moe_.gate);
   for_each_expert(
-      scratch, starting,
+      c_, scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         if (count == 0) return;
         linear.forward(f, h, act.at(first * f), t.down.at(e * h * f),
@@ -169,7 +158,7 @@ void Mixture::down_bias_backward(Tensors t, Gradients g, const Scratch& scratch,
   const std::int64_t h = c_.h;
   weigh_rows(c_.ctx, routes(), h, t.down_bias, scratch[w.rows], scratch.fp32(w.dweights));
   if (g.down_bias.data == nullptr) return;
-  for_each_expert(scratch, starting,
+  for_each_expert(c_, scratch, starting,
                   [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear&) {
                     bias_backward(c_.ctx, count, h, scratch[w.rows].at(first * h),
                                   g.down_bias.at(e * h), g.accumulate);
@@ -188,17 +177,12 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
   const auto weight_backward = [&](const Linear& linear, std::int64_t in, std::int64_t out,
                                    std::int64_t count, ConstStored d, ConstStored from, Stored all,
                                    std::int64_t expert) {
-    if (all.data == nullptr) return;  // it is frozen
-    const Stored to = all.at(expert * in * out);
-    if (count > 0)
-      linear.backward_weight(in, out, d, from, to, g.accumulate);
-    else if (!g.accumulate)
-      clear(c_.ctx, in * out * dtype_bytes(to.dtype), to.data);
+    expert_weight_backward(c_, linear, in, out, count, d, from, all, expert, g.accumulate);
   };
   const std::vector<std::int32_t> starting = starts();
   collect_rows(c_.ctx, by, h, dy, rows);
   for_each_expert(
-      scratch, starting,
+      c_, scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         if (count > 0)
           linear.backward_input(f, h, rows.at(first * h), t.down.at(e * h * f), act.at(first * f));
@@ -207,14 +191,14 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
                  act, dgate_up, dgate_up.at(gated().up()), moe_.gate);
   weigh_pairs(c_.ctx, by, gated(), moe_.gate, gate_up, act, dgate_up, scratch.fp32(w.dweights));
   for_each_expert(
-      scratch, starting,
+      c_, scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         weight_backward(linear, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);
       });
   if (moe_.bias) down_bias_backward(t, g, scratch, w, starting);
   collect_rows(c_.ctx, by, h, x_, rows);
   for_each_expert(
-      scratch, starting,
+      c_, scratch, starting,
       [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
         const ConstStored d = dgate_up.at(first * 2 * f);
         weight_backward(linear, h, 2 * f, count, d, rows.at(first * h), g.weight, e);

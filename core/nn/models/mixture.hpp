@@ -43,9 +43,6 @@ class Mixture {
   const float* balance_backward(const Scratch& scratch, const MixtureBackwardWorkspace& w) const;
   SharedExpert shared(Tensors t) const;
   std::vector<std::int32_t> starts() const;
-  template<class F>
-  void for_each_expert(const Scratch& scratch, const std::vector<std::int32_t>& first,
-                       const F& f) const;
   void project(Tensors t, const Scratch& scratch, std::int64_t y) const;
   void experts_forward(Tensors t, const Scratch& scratch, const MixtureForwardWorkspace& w,
                        Stored out) const;

@@ -83,6 +83,14 @@ T tensors_at(const TransformerDims& dims, Role role, P* const* at) {
   return tensors(at[0], at[1], at[2], at[3], none);
 }
 
+// Runs `f(call)` with the sizes of the layer at hand.
+template<class F>
+void in_layer(const Context& ctx, const TransformerDims& dims, const TransformerBuffers& buffers,
+              const F& f) {
+  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
+  f(ModuleCall(ctx, of_layer, buffers));
+}
+
 // The residual stream after the token embedding: its output, or what a norm of it reads.
 Stored embedding_output(const ModuleCall& c) {
   return c.decoder.ends.embedding_norm ? c.saved(embedding_saved(c.dims).embedding) : c.x_out();
@@ -92,44 +100,32 @@ Stored embedding_output(const ModuleCall& c) {
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
                          const void* const* params, const TransformerBuffers& buffers) {
-  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
-  const ModuleCall c(ctx, of_layer, buffers);
   const auto t = tensors_at<Tensors>(dims, role, params);
-  switch (role) {
-    case Role::token_embedding:
-      return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
-    case Role::head: return head_forward(c, t);
-    default: return decoder_forward(c, role, t);
-  }
+  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
+    switch (role) {
+      case Role::token_embedding:
+        return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
+      case Role::head: return head_forward(c, t);
+      default: return decoder_forward(c, role, t);
+    }
+  });
 }
 
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers) {
-  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
-  const ModuleCall c(ctx, of_layer, buffers);
   const auto t = tensors_at<Tensors>(dims, role, params);
   auto g = tensors_at<Gradients>(dims, role, grads);
   g.accumulate = accumulate;
-  switch (role) {
-    case Role::token_embedding:
-      return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
-    case Role::head: return head_backward(c, t, g);
-    default: return decoder_backward(c, role, t, g);
-  }
+  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
+    switch (role) {
+      case Role::token_embedding:
+        return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
+      case Role::head: return head_backward(c, t, g);
+      default: return decoder_backward(c, role, t, g);
+    }
+  });
 }
-
-namespace {
-
-// Runs `f(call)` with the sizes of the layer at hand.
-template<class F>
-void in_layer(const Context& ctx, const TransformerDims& dims, const TransformerBuffers& buffers,
-              const F& f) {
-  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
-  f(ModuleCall(ctx, of_layer, buffers));
-}
-
-}  // namespace
 
 void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
                              const TransformerBuffers& buffers) {

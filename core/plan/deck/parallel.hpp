@@ -10,10 +10,11 @@
 
 namespace shardmark {
 
-/// One way to divide a model, by the key of a DeepSpeed config.
+/// One way to divide a model, by the key of a DeepSpeed config, and how a user does without it.
 struct MeshAxis {
   std::string_view key;
   std::int64_t ranks;
+  std::string_view remedy = "remove the key, or set it to 1";
 };
 
 /// Which ranks hold a parameter, divide its states, and add up its gradient: all of the partition
@@ -35,7 +36,8 @@ struct ParallelSpec {
   std::array<MeshAxis, 3> axes() const {
     return {{{"deepspeed.tensor_parallel.autotp_size", tensor},
              {"deepspeed.sequence_parallel_size", sequence},
-             {"deepspeed.expert_parallel.autoep_size", expert}}};
+             {"deepspeed.expert_parallel.autoep_size", expert,
+              "set expert_parallel.enabled to false"}}};
   }
 };
 

@@ -42,8 +42,9 @@ class DecoderBuilder {
   }
 
  private:
-  // As registered. Where ranks divide experts, AutoEP has put modules of its own in the place of
-  // router and experts, and the router comes first; it gives the shared expert another name.
+  // The modules in the order of registration. Where ranks divide experts, AutoEP replaces the
+  // router and the experts by modules of its own, registers the router first, and renames the
+  // shared expert.
   std::vector<DecoderModule> modules() const {
     std::vector<DecoderModule> all = decoder_.modules;
     if (!spec_.expert_part.cuts()) return all;
@@ -284,16 +285,9 @@ class DecoderBuilder {
   std::map<int, int> bare_calls_;  // by the order of the module that is called before
 };
 
-}  // namespace
-
-namespace {
-
-// Lets each parameter have the first values that it has in the undivided model. Gate and up of an
+// Lets each parameter have the first values that it has in the whole model. Gate and up of an
 // expert are one matrix there.
-void draw_as_undivided(ModelShape& shape) {
-  ModelSpec spec = shape.spec;
-  spec.expert_part = {};
-  const ModelShape whole = DecoderBuilder(spec).build();
+void draw_as_in(const ModelShape& whole, ModelShape& shape) {
   std::map<std::pair<int, Role>, int> first;  // by unit and role: a module's first parameter
   for (const Module& m : whole.modules)
     if (m.role != Role::container) first[{m.unit, m.role}] = m.first_param;
@@ -309,7 +303,12 @@ void draw_as_undivided(ModelShape& shape) {
 
 ModelShape build_decoder(const ModelSpec& spec) {
   ModelShape shape = DecoderBuilder(spec).build();
-  if (spec.expert_part.cuts()) draw_as_undivided(shape);
+  if (!spec.part.cuts() && !spec.expert_part.cuts()) return shape;
+  ModelSpec undivided = spec;
+  undivided.part = undivided.expert_part = {};
+  const ModelShape whole = DecoderBuilder(undivided).build();
+  shape.parameters = whole.elems;
+  if (spec.expert_part.cuts()) draw_as_in(whole, shape);
   return shape;
 }
 

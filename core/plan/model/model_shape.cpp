@@ -88,12 +88,6 @@ std::vector<std::vector<int>> groups_by_holders(const ModelShape& shape) {
   return groups;
 }
 
-std::int64_t elems_undivided(ModelSpec spec) {
-  spec.part = {};
-  spec.expert_part = {};
-  return build_decoder(spec).elems;
-}
-
 }  // namespace
 
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentrant) {
@@ -107,8 +101,7 @@ ModelShape build_model_shape(const ModelSpec& spec, bool recompute, bool reentra
   if (shape.param_groups.empty()) shape.param_groups = groups_by_holders(shape);
   for (std::vector<int>& group : shape.param_groups)
     std::erase_if(group, [&](int id) { return !shape.params[id].updated(); });
-  const bool divided = spec.part.cuts() || spec.expert_part.cuts();
-  shape.parameters = divided ? elems_undivided(spec) : shape.elems;
+  if (shape.parameters == 0) shape.parameters = shape.elems;  // no rank has a part of the model
   return shape;
 }
 

@@ -72,11 +72,6 @@ std::string reads_of(const RankedEntry& e) {
   return reads ? four_digits(*reads) : "-";
 }
 
-bool any_reads(const std::vector<RankedEntry>& entries, const auto& among) {
-  return std::any_of(entries.begin(), entries.end(),
-                     [&](const RankedEntry& e) { return among(e) && e.median_read().has_value(); });
-}
-
 TextRow joined(TextRow row, const TextRow& more) {
   row.insert(row.end(), more.begin(), more.end());
   return row;
@@ -91,7 +86,8 @@ std::string ranked_text(const std::vector<RankedEntry>& entries) {
     const std::string unit = unit_of(work.figure);
     const std::size_t first = i;
     while (i < entries.size() && entries[i].work == work) ++i;
-    const bool reads = any_reads(entries, [&](const RankedEntry& e) { return e.work == work; });
+    const bool reads = std::any_of(&entries[first], &entries[first] + (i - first),
+                                   [](const RankedEntry& e) { return !e.reads.empty(); });
     const auto with_reads = [&](TextRow row, std::string cell) {
       if (reads) row.push_back(std::move(cell));
       return row;

@@ -70,8 +70,8 @@ class Stage0Schedule final : public DeepSpeedSteps {
     return grads;
   }
 
-  // Of DeepSpeed's classes that update at stage 0 only that of its own Adam has a norm with the
-  // experts that other ranks have; in fp32 DeepSpeed has no norm unless it clips.
+  // Among DeepSpeed's optimizers of stage 0, only the class for its own Adam counts the experts of
+  // other ranks in the norm. In fp32 DeepSpeed computes no norm unless it clips.
   int sums() const override {
     const bool counts_experts = c_.has_master() && !c_.deck.zero.optimizer.unfused;
     return counts_experts ? gradient_sets() : 1;
