@@ -6,6 +6,8 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
+#include <io/keys/key_reader.hpp>
+#include <io/machine/machine_file.hpp>
 
 namespace shardmark::points {
 namespace {
@@ -43,23 +45,18 @@ double guessed_params(const PublishedModel& m) {
   return static_cast<double>(m.layers) * 12 * h * h + static_cast<double>(m.vocab) * h;
 }
 
-// A set of switches as a machine file has them.
-Software read_switches(const Json& row) {
-  Software s;
+// The switches of a row's `software`, as a machine file has them.
+Software software_of(const Json& row, Origin& origin, const std::string& key) {
+  Software software;
   const auto found = row.find("software");
-  if (found == row.end()) return s;
-  s.eager = value_or(*found, "eager", s.eager);
-  s.native_norms = value_or(*found, "native_norms", s.native_norms);
-  s.composed_loss = value_or(*found, "composed_loss", s.composed_loss);
-  s.synchronizes = value_or(*found, "synchronizes", s.synchronizes);
-  s.overlaps = value_or(*found, "overlaps", s.overlaps);
-  const std::string attention = value_or<std::string>(*found, "attention", "fused");
-  for (const AttentionKernel kernel : all_values<AttentionKernel>)
-    if (attention == to_string(kernel)) s.attention = kernel;
-  return s;
+  if (found == row.end()) return software;
+  KeyReader reader(origin, *found, key + ".software");
+  read_software(reader, software);
+  reader.finish();
+  return software;
 }
 
-Point read_point(const Json& row) {
+Point read_point(const Json& row, Origin& origin, const std::string& key) {
   Point p;
   const Json& m = row.at("model");
   p.source = row.at("source").get<std::string>();
@@ -86,7 +83,7 @@ Point read_point(const Json& row) {
   model.vocab = m.at("vocab").get<std::int64_t>();
   model.sequence = m.at("seq").get<std::int64_t>();
   model.tied_head = value_or(m, "tied_head", false);
-  p.software = read_switches(row);
+  p.software = software_of(row, origin, key);
   p.software.fp8_products = p.precision.find("fp8") != std::string::npos;
   const double params = value_or(m, "params", 0.0);
   p.step_s = step_seconds(row, p, params > 0 ? params : guessed_params(model));
@@ -105,12 +102,13 @@ std::vector<Point> read_points(const std::string& path) {
     throw DeckError(
         fmt::format("{}: points: missing: the file must be JSON with a list of points", path));
   std::vector<Point> points;
+  Origin origin(path);
   for (std::size_t i = 0; i < rows->size(); ++i) {
+    const std::string key = fmt::format("points[{}]", i);
     try {
-      points.push_back(read_point((*rows)[i]));
+      points.push_back(read_point((*rows)[i], origin, key));
     } catch (const Json::exception& e) {
-      throw DeckError(
-          fmt::format("{}: points[{}]: {}: give the fields of a point", path, i, e.what()));
+      throw DeckError(fmt::format("{}: {}: {}: give the fields of a point", path, key, e.what()));
     }
   }
   return points;

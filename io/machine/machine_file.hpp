@@ -11,10 +11,16 @@
 
 namespace shardmark {
 
+class KeyReader;
+
 /// Reads a machine file, given as a path or by the name of a shipped one (`dgx-h100`). Throws
 /// DeckError for anything that is malformed or absurd, in one line that names file, key, value,
 /// bound and remedy.
 Machine read_machine_file(const std::string& text);
+
+/// Reads the switches of `software`, in a machine file or beside a published measurement. Throws
+/// DeckError.
+void read_software(KeyReader& reader, Software& software);
 
 /// Throws DeckError if the file at `path` does not describe as many ranks: they need a level
 /// between nodes that is missing, or more nodes than the machine has.

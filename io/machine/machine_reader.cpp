@@ -178,18 +178,6 @@ void read_device(KeyReader& reader, DeviceModel& d) {
   read_streams(reader, d.streams);
 }
 
-void read_software(KeyReader& reader, Software& s) {
-  reader.boolean("eager", s.eager);
-  reader.boolean("native_norms", s.native_norms);
-  reader.boolean("composed_loss", s.composed_loss);
-  reader.boolean("synchronizes", s.synchronizes);
-  reader.choice("attention", s.attention);
-  reader.boolean("overlaps", s.overlaps);
-  reader.boolean("fp8_products", s.fp8_products);
-  scaled(reader, "eager_traffic", s.eager_traffic, 1, factor);
-  scaled(reader, "eager_launch_us", s.eager_launch_s, us, time_us);
-}
-
 void read_channels(KeyReader& reader, const std::string& algorithm, NcclChannels& channels) {
   whole_number(reader, algorithm + "_channels", channels.count, any_count);
   scaled(reader, algorithm + "_channel_gb_per_s", channels.bytes_per_s, gb, bandwidth_gb);
@@ -344,6 +332,18 @@ void read_placement(KeyReader& reader, Placement& p) {
 }
 
 }  // namespace
+
+void read_software(KeyReader& reader, Software& software) {
+  reader.boolean("eager", software.eager);
+  reader.boolean("native_norms", software.native_norms);
+  reader.boolean("composed_loss", software.composed_loss);
+  reader.boolean("synchronizes", software.synchronizes);
+  reader.choice("attention", software.attention);
+  reader.boolean("overlaps", software.overlaps);
+  reader.boolean("fp8_products", software.fp8_products);
+  scaled(reader, "eager_traffic", software.eager_traffic, 1, factor);
+  scaled(reader, "eager_launch_us", software.eager_launch_s, us, time_us);
+}
 
 Machine read_machine_file(const std::string& text) {
   const std::string path = find_machine(text).path;
