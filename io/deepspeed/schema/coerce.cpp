@@ -190,7 +190,9 @@ std::optional<Json> coerce(const Key& key, const Json& value, bool coerces) {
     }
     case KeyType::number:
     case KeyType::number_not_boolean: {
-      const auto number = coerces ? to_number(key, value) : only_if(value.is_number());
+      // What is not converted is computed with, and Python computes with true as 1.
+      const auto number =
+          coerces || value.is_boolean() ? to_number(key, value) : only_if(value.is_number());
       const bool good = number && number->is_number() && std::isfinite(number->get<double>()) &&
                         in_range(key.range, number->get<double>());
       return good ? number : std::nullopt;

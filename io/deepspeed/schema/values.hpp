@@ -67,7 +67,8 @@ class DsValues {
 };
 
 /// Returns `value` as DeepSpeed takes it for a key of this type; empty if DeepSpeed would not
-/// accept it. Strings, whole floats and 0/1 are converted only if the section `coerces`.
+/// accept it. Strings, whole floats and 0/1 are converted only if the section `coerces`; Python
+/// computes with a boolean as with 0 or 1 in any section.
 std::optional<Json> coerce(const Key& key, const Json& value, bool coerces);
 
 /// Throws DeckError for a key that DeepSpeed has removed. `remedy` says what to use in its place,

@@ -150,6 +150,18 @@ TEST(DeepSpeedConfig, stage_is_coerced_as_deepspeed_does) {
                 {"d.json", "zero_optimization.stage", bad, "must be 0, 1, 2 or 3"});
 }
 
+// Recorded with 0.19.8: "gradient_clipping": true clips at a norm of 1.
+TEST(DeepSpeedConfig, a_boolean_is_the_number_that_python_computes_with) {
+  EXPECT_EQ(read("{}", ", \"gradient_clipping\": true").gradient_clipping, 1);
+  EXPECT_EQ(read("{}", ", \"gradient_clipping\": false").gradient_clipping, 0);
+  EXPECT_EQ(read("{}", ", \"gradient_predivide_factor\": true").knobs.gradient_predivide_factor, 1);
+  expect_says(message_of<DeckError>([&] { read("{}", ", \"gradient_clipping\": \"1\""); }),
+              {"gradient_clipping", "must be a number"});
+  expect_says(message_of<DeckError>(
+                  [&] { read("{}", ", \"fp16\": {\"enabled\": true, \"loss_scale\": true}"); }),
+              {"fp16.loss_scale", "true"});
+}
+
 TEST(DeepSpeedConfig, a_key_and_its_alias_together_are_refused) {
   int aliases = 0;
   for (const Key& key : ds_section("zero_optimization").keys) {
