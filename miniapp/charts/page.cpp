@@ -67,7 +67,7 @@ path.area { fill: var(--c); stroke: none }
   .cards td:empty { display: none } .cards .reasons { display: inline } .cards br { display: none } .cards td .soft { margin-left: 6px } }
 .on-narrow { display: none } .on-narrow svg { min-width: 0 }
 @media (max-width: 700px) { body { padding: 16px 12px 40px }
-  td:first-child { white-space: normal; overflow-wrap: anywhere }
+  td:first-child { white-space: normal; overflow-wrap: anywhere; min-width: 8.5em }
   th, td { padding-right: 9px } table { font-size: 13px } .note { min-width: 8em } svg { font-size: 14px }
   pre { white-space: pre-wrap; overflow-wrap: anywhere }
   .on-wide { display: none } .on-narrow { display: block } }
