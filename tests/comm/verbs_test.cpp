@@ -2,6 +2,8 @@
 // Every operation gives exactly the result of its definition: for every dtype, in place and out of
 // place, in one piece and in many, native and ordered, on every back-end. The data are integers
 // whose sums are exact in any order.
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include <comm/collective.hpp>
@@ -20,14 +22,32 @@ double value(int rank, std::int64_t i, int size) {
   return static_cast<double>((i * 5 + i / 64 * 3 + i / 4096 + rank * 3) % 7 * size);
 }
 
-double expected(const Collective& c, int size, std::int64_t i) {
+// The sum and the maximum over all ranks. They are kept, because all types have the same.
+struct Reduced {
   double sum = 0, highest = 0;
-  for (int r = 0; r < size; ++r) {
-    sum += value(r, i, size);
-    highest = std::max(highest, value(r, i, size));
+};
+const Reduced& reduced(int size, std::int64_t i) {
+  static std::map<int, std::vector<Reduced>> of_size;
+  std::vector<Reduced>& known = of_size[size];
+  for (auto next = static_cast<std::int64_t>(known.size()); next <= i; ++next) {
+    Reduced& all = known.emplace_back();
+    for (int r = 0; r < size; ++r) {
+      all.sum += value(r, next, size);
+      all.highest = std::max(all.highest, value(r, next, size));
+    }
   }
-  if (c.reduction == Reduction::max) return highest;
-  return c.reduction == Reduction::average ? sum / size : sum;
+  return known[static_cast<std::size_t>(i)];
+}
+
+double expected(const Collective& c, int size, std::int64_t i) {
+  const Reduced& all = reduced(size, i);
+  if (c.reduction == Reduction::max) return all.highest;
+  return c.reduction == Reduction::average ? all.sum / size : all.sum;
+}
+
+// Where hosts have different numbers of ranks, two types tell enough.
+bool is_tried(const TestedBackend& backend, Dtype dtype) {
+  return backend.placement <= Placement::halves || dtype == Dtype::fp32 || dtype == Dtype::bf16;
 }
 
 // The back-end counted each element that it took from the send buffer and each that it delivered.
@@ -120,6 +140,7 @@ class Verbs : public ::testing::TestWithParam<Way> {
           for (std::int64_t elems : sizes)
             for (bool in_place : {false, true}) {
               if (is_reduction(op) == (reduction == Reduction::none)) continue;
+              if (!is_tried(backend, dtype)) continue;
               if (s.cap_bytes < 64 && elems > 40) continue;
               if (op == Op::all_to_all && in_place) continue;
               SCOPED_TRACE(std::string(to_string(op)) + " " + std::string(to_string(dtype)) + " " +
@@ -151,8 +172,7 @@ TEST_P(Verbs, large_messages_are_exact_to_the_last_element) {
       for (Reduction reduction :
            {Reduction::none, Reduction::sum, Reduction::average, Reduction::max}) {
         if (is_reduction(op) == (reduction == Reduction::none)) continue;
-        const bool uneven = backend.placement > Placement::halves;  // two types tell enough there
-        if (uneven && dtype != Dtype::fp32 && dtype != Dtype::bf16) continue;
+        if (!is_tried(backend, dtype)) continue;
         const bool shards = has_parts(op);
         Collective c;
         c.op = op, c.dtype = dtype, c.reduction = reduction;

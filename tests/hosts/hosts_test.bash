@@ -7,7 +7,7 @@ hosts=$root/ci/hosts program=$BUILD_DIR/shardmark
 mpiexec=mpiexec
 command -v mpiexec.mpich >/dev/null && mpiexec=mpiexec.mpich
 # With MPICH over UCX's tcp, ranks of any program may hang in MPI_Finalize (docs/hosts.md).
-export SHARDMARK_PHASE_LIMIT_S=${SHARDMARK_PHASE_LIMIT_S:-15}
+export SHARDMARK_PHASE_LIMIT_S=${SHARDMARK_PHASE_LIMIT_S:-10}
 
 place=$(mktemp -d)
 trap 'rm -rf "$place"' EXIT

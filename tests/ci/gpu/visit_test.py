@@ -138,7 +138,7 @@ class PackAndVisit(unittest.TestCase):
     def test_a_failing_tool_fails_its_check_and_the_visit(self):
         for program, stage, what in (
                 ("cuda_check", "1", "cuda_check"), ("nvidia-smi", "1", "nvidia-smi"),
-                ("bench_attention", "4", "bench_attention 1x64x2x32"),
+                ("bench_products", "3", "gpt2-1.5b: bench_products"),
                 ("compute-sanitizer", "6", "memcheck of cuda_check"),
                 ("ncu", "6", "ncu of two layers of llama-1b")):
             with self.subTest(program):

@@ -2,6 +2,8 @@
 // What a deck makes ranks do beside their training (`perturb` with traffic in memory, `congestion`)
 // changes no value: losses and state hashes are those of a quiet run, bit for bit. Such runs are
 // VALID and unofficial, say what was moved, and bad input ends in one line. No time is checked.
+#include <map>
+
 #include <gtest/gtest.h>
 
 #include <tests/support/program.hpp>
@@ -29,19 +31,21 @@ INSTANTIATE_TEST_SUITE_P(Ranks, Emulated, ::testing::Values(2, 3, 4));
 
 TEST_P(Emulated, ChangesNoValue) {
   const int ranks = GetParam();
-  for (const int stage : {0, 3}) {
+  const std::map<int, std::vector<std::vector<std::string>>> cases_of_stage{
+      {0,
+       {{"congestion.pattern=pairs", "congestion.mib=0.1"},
+        {"congestion.pattern=all_to_all", "comm.backend=mpi"}}},
+      {3,
+       {{"congestion.pattern=incast", "congestion.gbps=0.5", "congestion.mib=4"},
+        {"congestion.pattern=ring", "congestion.ranks=[0,1]", "perturb.ranks=[1]",
+         "perturb.memory_share=0.5"}}}};
+  for (const auto& [stage, cases] : cases_of_stage) {
     const Workplace place;
     place.deck(stage, {{"run", {{"steps", 4}, {"reductions", "ordered"}}}});
     ASSERT_EQ(train(place, ranks, {}).status, 0);
     const auto quiet = values_of(place);
     const Json hashes = place.report().at("state_hash");
     EXPECT_FALSE(place.report().contains("congestion"));
-    const std::vector<std::vector<std::string>> cases{
-        {"congestion.pattern=pairs", "congestion.mib=0.1"},
-        {"congestion.pattern=all_to_all", "comm.backend=mpi"},
-        {"congestion.pattern=incast", "congestion.gbps=0.5", "congestion.mib=4"},
-        {"congestion.pattern=ring", "congestion.ranks=[0,1]", "perturb.ranks=[1]",
-         "perturb.memory_share=0.5"}};
     for (const auto& sets : cases) {
       SCOPED_TRACE(sets[0]);
       const Outcome outcome = train(place, ranks, sets);

@@ -204,9 +204,11 @@ const Variant variants[] = {
      }},
 };
 
-// A fourth micro-batch and another way to add up change the same events for any number of ranks.
+// More micro-batches and another way to add up change the same events for any number of ranks.
 bool is_worth_a_plan(int world, std::int64_t accumulation, Reductions reductions) {
-  return world == 3 || (accumulation < 4 && reductions == Reductions::native);
+  if (world == 3) return true;
+  const bool few = world == 2 ? accumulation < 4 : accumulation == (world == 1 ? 2 : 1);
+  return few && reductions == Reductions::native;
 }
 
 TEST(DeepSpeed, IsLegalUnderEveryKnob) {
