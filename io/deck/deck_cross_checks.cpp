@@ -287,13 +287,9 @@ namespace {
 const char* uncomputed_part(const ModelSpec& model) {
   if (!traits(model.family).has_arithmetic) return nullptr;
   const Decoder& d = *decoder_of(model);
-  if (d.latent()) return "latent attention (model.attention.latent)";
   const MoeSpec& m = d.moe;
-  if (m.experts > 0 && m.scores != Scores::softmax) return "a router of model.moe.scores sigmoid";
-  if (m.experts > 0 && m.groups > 1) return "groups of experts (model.moe.groups)";
-  if (m.experts > 0 && m.factor != 1) return "a factor of the experts' weights (model.moe.factor)";
-  if (m.shared_ffn > 0 && !m.shared_factor)
-    return "a shared expert without a factor (model.moe.shared_factor)";
+  if (m.experts > 0 && m.groups > 1 && m.scores != Scores::sigmoid)
+    return "groups of experts (model.moe.groups) whose scores are not sigmoids";
   return nullptr;
 }
 

@@ -71,8 +71,9 @@ void read_latent(KeyReader& r, LatentSpec& latent) {
   r.need_integer("kv_rank", latent.kv_rank, channels);
   r.integer("q_rank", latent.q_rank, {0, channels.max});
   r.need_integer("plain_dim", latent.plain_dim, channels);
-  r.need_integer("rotary_dim", latent.rotary_dim, channels);
+  r.need_integer("rotary_dim", latent.rotary_dim, {2, 512});
   r.need_integer("value_dim", latent.value_dim, channels);
+  r.real("eps", latent.eps, positive);
 }
 
 void read_attention(KeyReader& r, AttentionSpec& a) {
@@ -278,6 +279,9 @@ void check_latent(KeyReader& r, const ModelSpec& m, const Decoder& d) {
   if (d.positions.kind != PositionKind::rotary || latent.rotary_dim % 2 != 0)
     refuse("attention.latent.rotary_dim", latent.rotary_dim,
            "must be pairs of channels, and needs rotary positions");
+  if (d.positions.rotary.part != 1)
+    refuse("positions.part", d.positions.rotary.part,
+           "must be 1: attention.latent.rotary_dim says how many channels are rotated");
   if (latent.value_dim > latent.qk_dim())
     refuse("attention.latent.value_dim", latent.value_dim,
            fmt::format("must be at most plain_dim + rotary_dim = {}", latent.qk_dim()));
@@ -299,6 +303,9 @@ void check_moe(KeyReader& r, const MoeSpec& m) {
   };
   if (m.groups > 1 && m.experts % m.groups != 0)
     refuse("moe.groups", m.groups, fmt::format("must divide moe.experts = {}", m.experts));
+  if (m.groups > 1 && m.experts / m.groups < 2)
+    refuse("moe.groups", m.groups,
+           "must be at most half of moe.experts: a group's score is the sum of two experts'");
   if (m.per_token > m.token_groups * (m.experts / m.groups) && m.groups > 1)
     refuse("moe.per_token", m.per_token,
            fmt::format("{} groups have only {} experts", m.token_groups,

@@ -163,7 +163,8 @@ void describe_deepseek_v3(const ModelConfig& c, Json& model) {
   Json latent = {{"kv_rank", c.size("kv_lora_rank", 512)},
                  {"plain_dim", c.size("qk_nope_head_dim", 128)},
                  {"rotary_dim", c.size("qk_rope_head_dim", 64)},
-                 {"value_dim", c.size("v_head_dim", 128)}};
+                 {"value_dim", c.size("v_head_dim", 128)},
+                 {"eps", 1e-6}};  // whatever rms_norm_eps says
   if (!c.has("q_lora_rank") || c.find("q_lora_rank") != nullptr)
     latent["q_rank"] = c.size("q_lora_rank", 1536);
   describe_latent_scale(c, model, latent);

@@ -6,102 +6,6 @@
 namespace shardmark {
 namespace {
 
-// The work of one row of a router, by one thread.
-struct Choice {
-  Routes to;
-  bool normalised, balanced;
-
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r) const {
-    float* logits = to.probabilities + r * to.experts;
-    std::int32_t* chosen = to.chosen + r * to.per_token;
-    float* weights = to.weights + r * to.per_token;
-    for (std::int64_t j = 0; j < to.per_token; ++j)
-      chosen[j] = balanced ? static_cast<std::int32_t>((r * to.per_token + j) % to.experts)
-                           : largest(logits, chosen, j);
-    if (normalised) softmax_of_chosen(logits, chosen, weights);
-    softmax(logits);
-    for (std::int64_t j = 0; !normalised && j < to.per_token; ++j) weights[j] = logits[chosen[j]];
-  }
-  // The expert with the largest logit that is not yet among the first `count` choices.
-  KOKKOS_INLINE_FUNCTION std::int32_t largest(const float* logits, const std::int32_t* chosen,
-                                              std::int64_t count) const {
-    std::int64_t best = -1;
-    for (std::int64_t e = 0; e < to.experts; ++e) {
-      bool taken = false;
-      for (std::int64_t j = 0; j < count; ++j) taken = taken || chosen[j] == e;
-      if (!taken && (best < 0 || logits[e] > logits[best])) best = e;
-    }
-    return static_cast<std::int32_t>(best);
-  }
-  KOKKOS_INLINE_FUNCTION void softmax_of_chosen(const float* logits, const std::int32_t* chosen,
-                                                float* weights) const {
-    float top = logits[chosen[0]], sum = 0;
-    for (std::int64_t j = 1; j < to.per_token; ++j)
-      top = logits[chosen[j]] > top ? logits[chosen[j]] : top;
-    for (std::int64_t j = 0; j < to.per_token; ++j)
-      sum += weights[j] = exp_f32(logits[chosen[j]] - top);
-    for (std::int64_t j = 0; j < to.per_token; ++j) weights[j] /= sum;
-  }
-  KOKKOS_INLINE_FUNCTION void softmax(float* logits) const {
-    float top = logits[0], sum = 0;
-    for (std::int64_t e = 1; e < to.experts; ++e) top = logits[e] > top ? logits[e] : top;
-    for (std::int64_t e = 0; e < to.experts; ++e) sum += logits[e] = exp_f32(logits[e] - top);
-    for (std::int64_t e = 0; e < to.experts; ++e) logits[e] /= sum;
-  }
-};
-
-// Sorts pairs by experts. Each expert reads all pairs, so that no thread waits for another and the
-// order of pairs stays that of rows.
-void sort_pairs(const Context& ctx, const Routes& to) {
-  const std::int64_t pairs = to.pairs(), experts = to.experts;
-  kernel::for_each(
-      ctx, "shardmark::count_pairs", experts, KOKKOS_LAMBDA(std::int64_t e) {
-        std::int32_t count = 0;
-        for (std::int64_t p = 0; p < pairs; ++p) count += to.chosen[p] == e ? 1 : 0;
-        to.starts[e + 1] = count;
-      });
-  kernel::for_each(
-      ctx, "shardmark::start_experts", 1, KOKKOS_LAMBDA(std::int64_t) {
-        to.starts[0] = 0;
-        for (std::int64_t e = 0; e < experts; ++e) to.starts[e + 1] += to.starts[e];
-      });
-  kernel::for_each(
-      ctx, "shardmark::place_pairs", experts, KOKKOS_LAMBDA(std::int64_t e) {
-        std::int32_t place = to.starts[e];
-        for (std::int64_t p = 0; p < pairs; ++p)
-          if (to.chosen[p] == e) {
-            to.places[p] = place;
-            to.sources[place++] = static_cast<std::int32_t>(p);
-          }
-      });
-}
-
-// With weights w and probabilities p of the chosen experts: normalised, the gradient of a chosen
-// logit is w (dw - sum w dw), and otherwise that of any logit is p (dw - sum p dw), where dw is 0
-// for the others. A gradient dp of the probabilities adds p (dp - sum p dp).
-template<class T>
-void choose_backward(const Context& ctx, bool normalised, const Routes& of, const float* dweights,
-                     const float* dprobabilities, T* dlogits) {
-  kernel::for_each(
-      ctx, "shardmark::choose_experts_backward", of.rows, KOKKOS_LAMBDA(std::int64_t r) {
-        const std::int32_t* chosen = of.chosen + r * of.per_token;
-        const float *w = of.weights + r * of.per_token, *dw = dweights + r * of.per_token;
-        const float* p = of.probabilities + r * of.experts;
-        T* d = dlogits + r * of.experts;
-        float mean = 0, mean_of_all = 0;
-        for (std::int64_t j = 0; j < of.per_token; ++j) mean += w[j] * dw[j];
-        for (std::int64_t e = 0; dprobabilities != nullptr && e < of.experts; ++e)
-          mean_of_all += p[e] * dprobabilities[e];
-        const auto of_probability = [&](std::int64_t e) {
-          return dprobabilities != nullptr ? p[e] * (dprobabilities[e] - mean_of_all) : 0.0f;
-        };
-        for (std::int64_t e = 0; e < of.experts; ++e)
-          round_to(d[e], (normalised ? 0.0f : -p[e] * mean) + of_probability(e));
-        for (std::int64_t j = 0; j < of.per_token; ++j)
-          round_to(d[chosen[j]], w[j] * (dw[j] - mean) + of_probability(chosen[j]));
-      });
-}
-
 template<class T>
 void collect(const Context& ctx, const Routes& by, std::int64_t columns, const T* x, T* sorted) {
   kernel::for_each_row(
@@ -239,20 +143,6 @@ void shared_weight_backward(const Context& ctx, const SharedExpert& s, const flo
 }
 
 }  // namespace
-
-void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes) {
-  kernel::for_each(ctx, "shardmark::choose_experts", routes.rows,
-                   Choice{routes, moe.normalised, moe.routing == Routing::balanced});
-  sort_pairs(ctx, routes);
-}
-
-void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
-                             const float* dweights, const float* dprobabilities, Stored dlogits) {
-  with_storage(dlogits.dtype, [&](auto type) {
-    using T = decltype(type);
-    choose_backward(ctx, moe.normalised, routes, dweights, dprobabilities, dlogits.as<T>());
-  });
-}
 
 void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
                   Stored sorted) {

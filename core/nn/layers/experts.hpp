@@ -25,12 +25,14 @@ struct Routes {
   std::int64_t pairs() const { return rows * per_token; }
 };
 
-/// Turns the logits in `probabilities` into probabilities, and writes all other arrays. Of equal
-/// logits the first expert is chosen.
+/// Turns the logits in `probabilities` into the router's scores, which are probabilities or
+/// sigmoids, and writes all other arrays. Of equal scores the first expert is chosen. If experts
+/// are in groups, a row has those of the groups with the largest sums of two scores (DeepSeek-AI,
+/// DeepSeek-V3, 2024).
 void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes);
 
 /// Computes the gradient of the logits from that of the weights and, unless it is null, from that
-/// of the probabilities, which is the same for all rows.
+/// of the scores, which is the same for all rows. The choice of groups and experts has none.
 void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
                              const float* dweights, const float* dprobabilities, Stored dlogits);
 

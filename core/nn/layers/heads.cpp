@@ -27,6 +27,66 @@ void arrange(const Context& ctx, const TransformerDims& dims, const T* all_from,
       });
 }
 
+template<class T>
+void spread(const Context& ctx, const TransformerDims& dims, const LatentHeads<const T*>& from,
+            T* k, T* v) {
+  const LatentSpec& latent = dims.decoder->attention.latent;
+  const std::int64_t heads = dims.heads, d = dims.head_dim(), plain = latent.plain_dim;
+  const std::int64_t values = latent.value_dim, width = plain + values;
+  kernel::for_each_row(
+      ctx, "shardmark::arrange_heads", dims.rows(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const T *made = from.made + r * heads * width,
+                *shared = from.shared + r * from.shared_stride;
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const T* own = made + head * width;
+          T *key = k + (r * heads + head) * d, *value = v + (r * heads + head) * d;
+          row.loop(d, [&](std::int64_t j) {
+            key[j] = j < plain ? own[j] : shared[j - plain];
+            value[j] = j < values ? own[plain + j] : T{};
+          });
+        }
+      });
+}
+
+template<class T>
+void collect(const Context& ctx, const TransformerDims& dims, const T* dk, const T* dv,
+             const LatentHeads<T*>& to) {
+  const LatentSpec& latent = dims.decoder->attention.latent;
+  const std::int64_t heads = dims.heads, d = dims.head_dim(), plain = latent.plain_dim;
+  const std::int64_t width = plain + latent.value_dim, rotary = latent.rotary_dim;
+  kernel::for_each_row(
+      ctx, "shardmark::arrange_heads", dims.rows(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        const T *of_keys = dk + r * heads * d, *of_values = dv + r * heads * d;
+        for (std::int64_t head = 0; head < heads; ++head) {
+          const T *key = of_keys + head * d, *value = of_values + head * d;
+          T* made = to.made + (r * heads + head) * width;
+          row.loop(width, [&](std::int64_t j) { made[j] = j < plain ? key[j] : value[j - plain]; });
+        }
+        row.loop(rotary, [&](std::int64_t j) {
+          float sum = 0;
+          for (std::int64_t head = 0; head < heads; ++head)
+            sum += widen(of_keys[head * d + plain + j]);
+          round_to(to.shared[r * to.shared_stride + j], sum);
+        });
+      });
+}
+
+template<class T>
+void resize(const Context& ctx, std::int64_t rows, std::int64_t heads, const T* from,
+            std::int64_t from_channels, T* to, std::int64_t to_channels) {
+  kernel::for_each_row(
+      ctx, "shardmark::arrange_heads", rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        for (std::int64_t head = r * heads; head < (r + 1) * heads; ++head) {
+          const T* source = from + head * from_channels;
+          T* target = to + head * to_channels;
+          row.loop(to_channels,
+                   [&](std::int64_t j) { target[j] = j < from_channels ? source[j] : T{}; });
+        }
+      });
+}
+
 }  // namespace
 
 void arrange_heads(const Context& ctx, const TransformerDims& dims, ConstStored from, Stored to,
@@ -34,6 +94,33 @@ void arrange_heads(const Context& ctx, const TransformerDims& dims, ConstStored 
   with_storage(from.dtype, [&](auto type) {
     using T = decltype(type);
     arrange(ctx, dims, from.as<T>(), to.as<T>(), joined);
+  });
+}
+
+void spread_latent(const Context& ctx, const TransformerDims& dims,
+                   const LatentHeads<ConstStored>& from, Stored k, Stored v) {
+  with_storage(k.dtype, [&](auto type) {
+    using T = decltype(type);
+    const LatentHeads<const T*> typed{from.made.as<T>(), from.shared.as<T>(), from.shared_stride};
+    spread(ctx, dims, typed, k.as<T>(), v.as<T>());
+  });
+}
+
+void collect_latent(const Context& ctx, const TransformerDims& dims, ConstStored dk, ConstStored dv,
+                    const LatentHeads<Stored>& gradient) {
+  with_storage(dk.dtype, [&](auto type) {
+    using T = decltype(type);
+    const LatentHeads<T*> to{gradient.made.as<T>(), gradient.shared.as<T>(),
+                             gradient.shared_stride};
+    collect(ctx, dims, dk.as<T>(), dv.as<T>(), to);
+  });
+}
+
+void resize_heads(const Context& ctx, const TransformerDims& dims, ConstStored from,
+                  std::int64_t from_channels, Stored to, std::int64_t to_channels) {
+  with_storage(from.dtype, [&](auto type) {
+    using T = decltype(type);
+    resize(ctx, dims.rows(), dims.heads, from.as<T>(), from_channels, to.as<T>(), to_channels);
   });
 }
 

@@ -10,12 +10,14 @@
 namespace shardmark {
 
 /// A norm over `rows` rows of `columns` elements. Forward writes the figures of the rows: `rstd`,
-/// and `mean` for LayerNorm.
+/// and `mean` for LayerNorm. With `x_stride` the rows of x and of its gradient are parts of wider
+/// rows, which only RMSNorm can have.
 struct Norm {
   const Context& ctx;
-  const NormSpec& spec;
+  NormSpec spec;
   std::int64_t rows, columns;
   float *mean, *rstd;
+  std::int64_t x_stride = 0;
 
   bool centred() const { return spec.kind == NormKind::layer; }
   NormRule rule() const { return {static_cast<float>(spec.eps), spec.unit_offset ? 1.0f : 0.0f}; }
@@ -24,7 +26,7 @@ struct Norm {
     if (centred())
       layer_norm_forward(ctx, rows, columns, x, weight, bias, y, mean, rstd, rule());
     else
-      rms_norm_forward(ctx, rows, columns, x, weight, y, rstd, rule());
+      rms_norm_forward(ctx, rows, columns, x, weight, y, rstd, rule(), x_stride);
   }
   /// Writes, or adds, the gradients of weight and bias. Must come before input_gradient if dx there
   /// is dy.
@@ -35,7 +37,7 @@ struct Norm {
     if (centred())
       layer_norm_backward_params(ctx, rows, columns, x, mean, rstd, dy, dweight, dbias, accumulate);
     else
-      rms_norm_backward_params(ctx, rows, columns, x, rstd, dy, dweight, accumulate);
+      rms_norm_backward_params(ctx, rows, columns, x, rstd, dy, dweight, accumulate, x_stride);
   }
   /// Writes, or adds, the gradient of x. dx may be dy.
   void input_gradient(ConstStored weight, ConstStored x, ConstStored dy, Stored dx,
@@ -43,7 +45,7 @@ struct Norm {
     if (centred())
       layer_norm_input_gradient(ctx, rows, columns, x, mean, rstd, weight, dy, dx, add, rule());
     else
-      rms_norm_input_gradient(ctx, rows, columns, x, rstd, weight, dy, dx, add, rule());
+      rms_norm_input_gradient(ctx, rows, columns, x, rstd, weight, dy, dx, add, rule(), x_stride);
   }
 };
 

@@ -44,11 +44,11 @@ KOKKOS_INLINE_FUNCTION void scale_row(const kernel::WarpRow& row, std::int64_t h
 
 template<class T>
 void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-             const T* weight, T* y, float* rstd, NormRule rule) {
+             std::int64_t stride, const T* weight, T* y, float* rstd, NormRule rule) {
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_forward", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        const T *x_row = x + r * hidden, *w = weight;
+        const T *x_row = x + r * stride, *w = weight;
         T* y_row = y + r * hidden;
         const float squares = squares_of(row, hidden, x_row);
         const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + rule.eps);
@@ -106,13 +106,13 @@ struct InputGradientRow {
 // With g = dy * weight and n = x * rstd: dx = rstd * (g - n * mean(g * n)).
 template<class T, class D>
 void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-                    const float* rstd, const T* weight, const D* dy, T* dx, bool accumulate,
-                    float offset) {
+                    std::int64_t stride, const float* rstd, const T* weight, const D* dy, T* dx,
+                    bool accumulate, float offset) {
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_input_gradient", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
-        InputGradientRow<T, D>{hidden,          x + r * hidden, weight, dy + r * hidden,
-                               dx + r * hidden, rstd[r],        offset, accumulate}
+        InputGradientRow<T, D>{hidden,          x + r * stride, weight, dy + r * hidden,
+                               dx + r * stride, rstd[r],        offset, accumulate}
             .make(row);
       });
 }
@@ -120,20 +120,19 @@ void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, 
 /// The terms of the gradient of the weights: dy * x * rstd.
 template<class T, class D>
 struct WeightTerms {
-  std::int64_t hidden;
+  std::int64_t hidden, stride;
   const T* x;
   const float* rstd;
   const D* dy;
 
   KOKKOS_INLINE_FUNCTION float operator()(std::int64_t r, std::int64_t j) const {
-    const std::int64_t at = r * hidden + j;
-    return widen(dy[at]) * (widen(x[at]) * rstd[r]);
+    return widen(dy[r * hidden + j]) * (widen(x[r * stride + j]) * rstd[r]);
   }
   KOKKOS_INLINE_FUNCTION void operator()(std::int64_t r, std::int64_t j, int n,
                                          float (&terms)[kernel::run_elems]) const {
     float values[kernel::run_elems];
     kernel::load_run(dy + r * hidden + j, n, terms);
-    kernel::load_run(x + r * hidden + j, n, values);
+    kernel::load_run(x + r * stride + j, n, values);
     const float scale = rstd[r];
     for (int i = 0; i < kernel::run_elems; ++i) terms[i] *= values[i] * scale;
   }
@@ -141,40 +140,48 @@ struct WeightTerms {
 
 template<class T, class D>
 void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-                     const float* rstd, const D* dy, T* dweight, bool accumulate) {
-  const WeightTerms<T, D> terms{hidden, x, rstd, dy};
+                     std::int64_t stride, const float* rstd, const D* dy, T* dweight,
+                     bool accumulate) {
+  const WeightTerms<T, D> terms{hidden, stride, x, rstd, dy};
   kernel::for_each_strip(
       ctx, "shardmark::rms_norm_backward_params", hidden,
       KOKKOS_LAMBDA(const kernel::Strip& strip) { strip.sum(rows, dweight, accumulate, terms); });
 }
 
+std::int64_t between_rows(std::int64_t hidden, std::int64_t x_stride) {
+  return x_stride > 0 ? x_stride : hidden;
+}
+
 }  // namespace
 
 void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
-                      ConstStored weight, Stored y, float* rstd, const NormRule& rule) {
+                      ConstStored weight, Stored y, float* rstd, const NormRule& rule,
+                      std::int64_t x_stride) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    forward(ctx, rows, hidden, x.as<T>(), weight.as<T>(), y.as<T>(), rstd, rule);
+    forward(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), weight.as<T>(), y.as<T>(),
+            rstd, rule);
   });
 }
 
 void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                              ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
-                             Stored dx, bool accumulate, const NormRule& rule) {
+                             Stored dx, bool accumulate, const NormRule& rule,
+                             std::int64_t x_stride) {
   with_types(x, dy, [&](auto type, auto dy_type) {
     using T = decltype(type);
-    input_gradient(ctx, rows, hidden, x.as<T>(), rstd, weight.as<T>(), dy.as<decltype(dy_type)>(),
-                   dx.as<T>(), accumulate, rule.offset);
+    input_gradient(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), rstd,
+                   weight.as<T>(), dy.as<decltype(dy_type)>(), dx.as<T>(), accumulate, rule.offset);
   });
 }
 
 void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                               ConstStored x, const float* rstd, ConstStored dy, Stored dweight,
-                              bool accumulate) {
+                              bool accumulate, std::int64_t x_stride) {
   with_types(x, dy, [&](auto type, auto dy_type) {
     using T = decltype(type);
-    backward_params(ctx, rows, hidden, x.as<T>(), rstd, dy.as<decltype(dy_type)>(), dweight.as<T>(),
-                    accumulate);
+    backward_params(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), rstd,
+                    dy.as<decltype(dy_type)>(), dweight.as<T>(), accumulate);
   });
 }
 

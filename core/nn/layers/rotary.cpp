@@ -137,14 +137,31 @@ KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Rotatio
 // `direction` is 1 (forward) or -1 (backward).
 template<class T>
 void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
-            const QueryKeyValue<Stored>& x, const Rotation& rotation) {
+            const Heads<T>& q, const Heads<T>& k, const Rotation& rotation) {
   const std::int64_t sequence = dims.sequence;
-  const Heads<T> q{x.q.as<T>(), x.ld_q, dims.heads, dims.head_dim()};
-  const Heads<T> k{x.k.as<T>(), x.ld_kv, dims.kv_heads, dims.head_dim()};
   kernel::for_each_row(
       ctx, label, dims.rows(), KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         rotate_row(row, rotation, direction * static_cast<double>(r % sequence), r, q, k);
       });
+}
+
+// The same with two tensors, or with one.
+void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
+            const QueryKeyValue<Stored>& x, const Rotation& rotation) {
+  with_storage(x.q.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Heads<T> q{x.q.as<T>(), x.ld_q, dims.heads, dims.head_dim()};
+    const Heads<T> k{x.k.as<T>(), x.ld_kv, dims.kv_heads, dims.head_dim()};
+    rotate(ctx, label, dims, direction, q, k, rotation);
+  });
+}
+void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
+            const RotatedHeads& x, const Rotation& rotation) {
+  with_storage(x.first.dtype, [&](auto type) {
+    using T = decltype(type);
+    const Heads<T> heads{x.first.as<T>(), x.stride, x.count, x.channels}, none{nullptr, 0, 0, 0};
+    rotate(ctx, label, dims, direction, heads, none, rotation);
+  });
 }
 
 // Llama 3: wavelengths beyond the original positions are longer by the factor, short ones remain,
@@ -184,8 +201,8 @@ Rotation rotation_of(const TransformerDims& dims, std::int64_t layer) {
   }
   Rotation r;
   // An odd number of channels rounds up to pairs, as in transformers.
-  const auto channels =
-      static_cast<std::int64_t>(static_cast<double>(dims.head_dim()) * s.part + 1e-6);
+  const std::int64_t own = a.latent.kv_rank > 0 ? a.latent.rotary_dim : dims.head_dim();
+  const auto channels = static_cast<std::int64_t>(static_cast<double>(own) * s.part + 1e-6);
   r.pairs = (channels + 1) / 2;
   if (r.pairs > Rotation::most_pairs)
     throw PlanError(
@@ -193,14 +210,14 @@ Rotation rotation_of(const TransformerDims& dims, std::int64_t layer) {
   r.neighbours = s.neighbours;
   if (s.scaling == RotaryScaling::yarn) r.length = static_cast<float>(s.attention_factor);
   for (std::int64_t j = 0; j < r.pairs; ++j) {
-    const double own =
+    const double usual =
         std::pow(s.base, -static_cast<double>(2 * j) / static_cast<double>(channels));
     switch (s.scaling) {
-      case RotaryScaling::none: r.frequency[j] = own; break;
-      case RotaryScaling::linear: r.frequency[j] = own / s.factor; break;
-      case RotaryScaling::llama3: r.frequency[j] = llama3_frequency(s, own); break;
+      case RotaryScaling::none: r.frequency[j] = usual; break;
+      case RotaryScaling::linear: r.frequency[j] = usual / s.factor; break;
+      case RotaryScaling::llama3: r.frequency[j] = llama3_frequency(s, usual); break;
       case RotaryScaling::yarn:
-        r.frequency[j] = yarn_frequency(s, static_cast<double>(channels), j, own);
+        r.frequency[j] = yarn_frequency(s, static_cast<double>(channels), j, usual);
         break;
     }
   }
@@ -209,16 +226,22 @@ Rotation rotation_of(const TransformerDims& dims, std::int64_t layer) {
 
 void rotary_forward(const Context& ctx, const TransformerDims& dims,
                     const QueryKeyValue<Stored>& parts, const Rotation& rotation) {
-  with_storage(parts.q.dtype, [&](auto type) {
-    rotate<decltype(type)>(ctx, "shardmark::rotary_forward", dims, 1.0, parts, rotation);
-  });
+  rotate(ctx, "shardmark::rotary_forward", dims, 1.0, parts, rotation);
 }
 
 void rotary_backward(const Context& ctx, const TransformerDims& dims,
                      const QueryKeyValue<Stored>& gradient, const Rotation& rotation) {
-  with_storage(gradient.q.dtype, [&](auto type) {
-    rotate<decltype(type)>(ctx, "shardmark::rotary_backward", dims, -1.0, gradient, rotation);
-  });
+  rotate(ctx, "shardmark::rotary_backward", dims, -1.0, gradient, rotation);
+}
+
+void rotary_forward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
+                    const Rotation& rotation) {
+  rotate(ctx, "shardmark::rotary_forward", dims, 1.0, heads, rotation);
+}
+
+void rotary_backward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
+                     const Rotation& rotation) {
+  rotate(ctx, "shardmark::rotary_backward", dims, -1.0, heads, rotation);
 }
 
 }  // namespace shardmark

@@ -17,9 +17,17 @@ struct Rotation {
   float length = 1;  // factor of the rotated channels
 };
 
-/// Returns the rotation of a layer: frequencies as given, or scaled linearly, as in Llama 3, or by
-/// YaRN (Peng et al., 2023). Throws PlanError for heads of more than 512 channels.
+/// Returns the rotation of a layer, in latent attention of the channels that are rotated:
+/// frequencies as given, or scaled linearly, as in Llama 3, or by YaRN (Peng et al., 2023). Throws
+/// PlanError for heads of more than 512 channels.
 Rotation rotation_of(const TransformerDims& dims, std::int64_t layer);
+
+/// The heads of a tensor: `count` of them per row, `channels` elements apart, and the rows `stride`
+/// elements apart.
+struct RotatedHeads {
+  Stored first;
+  std::int64_t stride, count, channels;
+};
 
 /// Rotates q[rows][heads][head_dim] and k[rows][kv_heads][head_dim] in place; v is not used.
 void rotary_forward(const Context& ctx, const TransformerDims& dims,
@@ -29,5 +37,11 @@ void rotary_forward(const Context& ctx, const TransformerDims& dims,
 /// of q and k.
 void rotary_backward(const Context& ctx, const TransformerDims& dims,
                      const QueryKeyValue<Stored>& gradient, const Rotation& rotation);
+
+/// Do the same with one tensor, of which the first channels of each head are rotated.
+void rotary_forward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
+                    const Rotation& rotation);
+void rotary_backward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
+                     const Rotation& rotation);
 
 }  // namespace shardmark

@@ -8,6 +8,9 @@
 
 namespace shardmark {
 
+/// Whether queries and keys are rotated in the layer of a call.
+bool rotates(const ModuleCall& call);
+
 /// Attention of one block. Where ranks divide samples, it has whole samples and some of the heads.
 class AttentionCall {
  public:
@@ -26,7 +29,6 @@ class AttentionCall {
   QueryKeyValue<ConstStored> saved_parts() const {
     return parts<ConstStored>(c_.saved(s_.q), c_.saved(s_.k), c_.saved(s_.v));
   }
-  bool rotates() const;
   const float* sinks() const;
 
   const ModuleCall& c_;

@@ -3,29 +3,26 @@
 
 #include <core/nn/layers/activation.hpp>
 #include <core/nn/layers/elementwise.hpp>
-#include <core/nn/layers/heads.hpp>
 #include <core/nn/models/adapter.hpp>
 #include <core/nn/models/attention_call.hpp>
 #include <core/nn/models/block.hpp>
+#include <core/nn/models/block_tensors.hpp>
 #include <core/nn/models/mixture.hpp>
-#include <core/nn/models/module_norms.hpp>
-#include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/block_sizes.hpp>
 
 namespace shardmark {
 namespace {
 
 // Products whose input is a norm's output.
 bool projects(Role role) {
-  constexpr Role roles[] = {Role::qkv, Role::q, Role::k, Role::v, Role::fc, Role::gate, Role::up};
+  constexpr Role roles[] = {Role::qkv,  Role::q,    Role::k,  Role::v,    Role::q_a, Role::q_b,
+                            Role::kv_a, Role::kv_b, Role::fc, Role::gate, Role::up};
   return std::find(std::begin(roles), std::end(roles), role) != std::end(roles);
 }
 
 // One call of a module in a block.
-class BlockCall : public ModuleCall {
+class BlockCall : public BlockTensors {
  public:
-  explicit BlockCall(const ModuleCall& call)
-      : ModuleCall(call), s_(block_saved(dims)), q_(dims.q_dim()), kv_(dims.kv_dim()) {}
+  explicit BlockCall(const ModuleCall& call) : BlockTensors(call) {}
 
   void forward(Role role, Tensors t) const {
     if (projects(role)) return project(t, role);
@@ -36,6 +33,11 @@ class BlockCall : public ModuleCall {
         return convert(ctx, dims.heads, {Dtype::fp32, saved_fp32(s_.sinks)}, t.weight);
       case Role::q_norm: return norm_forward(q_norm(), t, saved(s_.q_raw), saved(s_.q));
       case Role::k_norm: return norm_forward(k_norm(), t, saved(s_.k_raw), saved(s_.k));
+      case Role::q_a_norm:
+        return norm_forward(latent().q_norm(), t, saved(s_.latent.q_a), saved(s_.latent.q_a_out));
+      case Role::kv_a_norm:
+        return norm_forward(latent().kv_norm(), t, saved(s_.latent.kv_a),
+                            saved(s_.latent.kv_a_out));
       case Role::attn_proj: return attention_forward(t);
       case Role::post_norm1:
         norm_forward(norm(s_.post_norm1), t, saved(s_.attn_out), saved(s_.x_mid));
@@ -73,6 +75,12 @@ class BlockCall : public ModuleCall {
         return norm_backward(k_norm(), t, g, saved(s_.k_raw), scratch[w.dk], scratch[w.dk], false);
       case Role::q_norm:
         return norm_backward(q_norm(), t, g, saved(s_.q_raw), scratch[w.dq], scratch[w.dq], false);
+      case Role::q_a_norm:
+        return norm_backward(latent().q_norm(), t, g, saved(s_.latent.q_a),
+                             scratch[w.latent.dq_a_out], scratch[w.latent.dq_a], false);
+      case Role::kv_a_norm:
+        return norm_backward(latent().kv_norm(), t, g, saved(s_.latent.kv_a),
+                             scratch[w.latent.dkv_a_out], scratch[w.latent.dkv_a], false);
       case Role::norm1:
         norm_backward(norm(s_.norm1), t, g, x_in(), norm_gradient(scratch, w.dnorm1), dx(), true);
         if (two_norms()) residual(ctx, rows * h, scratch[w.dside], dx());
@@ -122,95 +130,21 @@ class BlockCall : public ModuleCall {
   }
 
  private:
-  Norm norm(NormSaved at) const { return norm_of(*this, rows, h, at); }
-  Norm head_norm(NormSaved at, std::int64_t heads, std::int64_t channels) const {
-    const bool each = decoder.norm.qk == QkNorm::head;
-    return norm_of(*this, each ? rows * heads : rows, each ? dims.head_dim() : channels, at);
-  }
-  Norm q_norm() const { return head_norm(s_.q_norm, dims.heads, q_); }
-  Norm k_norm() const { return head_norm(s_.k_norm, dims.kv_heads, kv_); }
   // Whether attention is between two exchanges of ranks that divide samples, in calls of its own.
   bool exchanges() const { return dims.sequence_part.cuts(); }
-  bool two_norms() const { return decoder.block.kind == BlockKind::parallel_two_norms; }
-  float factor() const { return static_cast<float>(decoder.block.residual_factor); }
-
-  ConstStored attention_input() const {
-    return decoder.norms_before() ? saved(s_.norm1_out) : x_in();
-  }
-  ConstStored norm2_input() const { return decoder.parallel() ? x_in() : saved(s_.x_mid); }
-  ConstStored mlp_input() const {
-    return decoder.norms_before() ? saved(s_.norm2_out) : saved(s_.x_mid);
-  }
-  Scratch forward_scratch() const {
-    return {*this, "block", block_forward_workspace(dims, 0).gemm};
-  }
-  Linear linear(const Scratch& scratch) const { return scratch.linear(decoder.in_out); }
-  bool grouped() const { return decoder.attention.qkv == QkvLayout::grouped; }
   // The activation of a MLP with its gate, if it has one.
   GatedRows gated_rows() const { return {rows, dims.ffn, gate_stride(dims)}; }
-
-  // A product's input in forward, and where its output goes, to which an adapter may add. The MLP's
-  // last product finds its input in the workspace.
-  ConstStored input_of(Role role) const {
-    switch (role) {
-      case Role::fc:
-      case Role::gate:
-      case Role::up: return mlp_input();
-      case Role::attn_proj: return saved(s_.attention);
-      case Role::mlp_proj: return forward_scratch()[block_forward_workspace(dims, 0).act];
-      default: return attention_input();
-    }
-  }
-  Stored output_of(Role role, const Scratch& scratch) const {
-    switch (role) {
-      case Role::qkv:
-        return grouped() ? scratch[block_forward_workspace(dims, 0).grouped] : saved(s_.q);
-      case Role::q: return saved(s_.q_raw);
-      case Role::k: return saved(s_.k_raw);
-      case Role::v: return saved(s_.v);
-      case Role::up: return saved(s_.up);
-      case Role::attn_proj: return saved(decoder.norms_after() ? s_.attn_out : s_.x_mid);
-      case Role::mlp_proj: return decoder.norms_after() ? saved(s_.mlp_out) : x_out();
-      default: return saved(s_.gate);
-    }
-  }
-  // The same in backward: the gradients of a product's output and of its input.
-  ConstStored output_gradient_of(Role role, const Scratch& scratch,
-                                 const BlockBackwardWorkspace& w) const {
-    switch (role) {
-      case Role::qkv:
-        if (!grouped()) return scratch[w.dq];
-        arrange_heads(ctx, dims, scratch[w.dq], scratch[w.grouped], false);
-        return scratch[w.grouped];
-      case Role::q: return scratch[w.dq];
-      case Role::k: return scratch[w.dk];
-      case Role::v: return scratch[w.dv];
-      case Role::up: return scratch[w.dup];
-      case Role::attn_proj:
-      case Role::mlp_proj: return output_gradient(scratch, w);
-      default: return scratch[w.dgate];
-    }
-  }
-  Stored input_gradient_of(Role role, const Scratch& scratch,
-                           const BlockBackwardWorkspace& w) const {
-    switch (role) {
-      case Role::attn_proj: return scratch[w.dattention];
-      case Role::mlp_proj: return decoder.mlp.joined ? scratch[w.act] : scratch[w.dgate];
-      case Role::fc:
-      case Role::gate:
-      case Role::up: return norm_gradient(scratch, w.dnorm2);
-      default: return norm_gradient(scratch, w.dnorm1);
-    }
-  }
 
   void project(Tensors t, Role role) const {
     const Scratch scratch = forward_scratch();
     const Stored y = output_of(role, scratch);
-    linear(scratch).forward(h, product_width(dims, role).out, input_of(role), t.weight, t.bias, y);
+    const Width width = product_width(dims, role);
+    linear(scratch).forward(width.in, width.out, input_of(role), t.weight, t.bias, y);
     if (!dims.adapts(role)) arrange(role, y);
   }
   void arrange(Role role, ConstStored y) const {
     if (role == Role::qkv && grouped()) arrange_heads(ctx, dims, y, saved(s_.q), true);
+    if (role == Role::kv_b) latent().spread(y);
   }
 
   // The output of a sublayer, as a sum with the residual stream, or on its own if a norm follows or
@@ -249,24 +183,10 @@ class BlockCall : public ModuleCall {
       activation_forward(ctx, kind, rows * dims.ffn, saved(s_.gate), act);
   }
 
-  Stored norm_gradient(const Scratch& scratch, std::int64_t offset) const {
-    return {dnorm_type(dims), scratch[offset].data};
-  }
   // Sums of gradients that no norm takes go to the residual stream.
   void without_norm(ConstStored sum) const {
     if (!decoder.norms_before()) add_to(ctx, rows * h, sum, dx());
   }
-  // The gradient of what is added to the residual stream: dx, or its product with the factor.
-  Stored sublayer_gradient(const Scratch& scratch, const BlockBackwardWorkspace& w) const {
-    if (decoder.block.residual_factor == 1) return dx();
-    scaled_copy(ctx, rows * h, dx(), factor(), scratch[w.dsub]);
-    return scratch[w.dsub];
-  }
-  // The gradient of a sublayer's output: the norm after it has left it in the workspace.
-  Stored output_gradient(const Scratch& scratch, const BlockBackwardWorkspace& w) const {
-    return decoder.norms_after() ? scratch[w.dsub] : sublayer_gradient(scratch, w);
-  }
-
   void mlp_backward(Tensors t, Gradients g, const Scratch& scratch,
                     const BlockBackwardWorkspace& w) const {
     const Linear product = linear(scratch);
@@ -297,13 +217,13 @@ class BlockCall : public ModuleCall {
     const Linear product = linear(scratch);
     const ConstStored dy = output_gradient_of(role, scratch, w);
     const Stored dnorm = input_gradient_of(role, scratch, w);
-    const std::int64_t out = product_width(dims, role).out;
+    const auto [out, in] = product_width(dims, role);
     const bool first = begins_input_gradient(decoder, role) && !dims.adapts(role);
     if (divided())
-      product.backward_input(h, out, dy, t.weight, partial());
+      product.backward_input(in, out, dy, t.weight, partial());
     else if (b.input_gradient)
-      product.backward_input(h, out, dy, t.weight, dnorm, !first);
-    weight_backward(product, h, out, dy, input_of(role), g);
+      product.backward_input(in, out, dy, t.weight, dnorm, !first);
+    weight_backward(product, in, out, dy, input_of(role), g);
     if (ends_input_gradient(role) && b.input_gradient) without_norm(dnorm);
   }
 
@@ -317,10 +237,13 @@ class BlockCall : public ModuleCall {
   // x_mid = x_in + out(attention(q, k, v)): computes dq, dk and dv.
   void attention_backward(Tensors t, Gradients g, const Scratch& scratch,
                           const BlockBackwardWorkspace& w) const {
-    const Stored dattention = scratch[w.dattention], dy = output_gradient(scratch, w);
-    weight_backward(linear(scratch), q_, h, dy, saved(s_.attention), g);
+    const Role role = Role::attn_proj;
+    const std::int64_t in = product_width(dims, role).in;
+    const Stored dy = output_gradient(scratch, w);
+    weight_backward(linear(scratch), in, h, dy, saved(s_.attention), g);
     if (!b.input_gradient) return;
-    linear(scratch).backward_input(q_, h, dy, t.weight, dattention, dims.adapts(Role::attn_proj));
+    linear(scratch).backward_input(in, h, dy, t.weight, input_gradient_of(role, scratch, w),
+                                   dims.adapts(role));
     if (!exchanges()) AttentionCall(*this, s_).backward();
   }
 
@@ -358,22 +281,18 @@ class BlockCall : public ModuleCall {
   Stored mixture_output() const { return decoder.norms_after() ? saved(s_.mlp_out) : x_out(); }
   // What a block does after the last module of its mixture.
   void close_mixture(Role role) const {
-    const Role last = decoder.moe.shared_ffn > 0 ? Role::shared_router : Role::experts;
-    if (role == last && !decoder.norms_after())
+    if (role == decoder.moe.ends() && !decoder.norms_after())
       residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
   }
 
   void mixture_backward(Role role, Tensors t, Gradients g, const Scratch& scratch,
                         const BlockBackwardWorkspace& w, Stored dnorm) const {
-    const bool reads_output = role == Role::experts || role == Role::shared_router;
+    const bool reads_output = role == Role::experts || role == decoder.moe.ends();
     const ConstStored dy = reads_output ? output_gradient(scratch, w) : dnorm;
     mixture().backward(role, t, g, scratch, w.mixture, dy, dnorm);
     const Role first = decoder.moe.begins();
     if (role == first) without_norm(dnorm);
   }
-
-  const BlockSaved s_;
-  const std::int64_t q_, kv_;
 };
 
 }  // namespace

@@ -66,8 +66,10 @@ void Mixture::forward(Role role, Tensors t, const Scratch& scratch,
     case Role::shared_down:
       gated_forward(c_.ctx, c_.decoder.mlp.activation, size, c_.saved(s_.shared_gate),
                     c_.saved(s_.shared_up), scratch[w.shared_act]);
-      return scratch.linear().forward(moe_.shared_ffn, c_.h, scratch[w.shared_act], t.weight,
-                                      nullptr, c_.saved(s_.shared_out));
+      scratch.linear().forward(moe_.shared_ffn, c_.h, scratch[w.shared_act], t.weight, nullptr,
+                               weighs() ? c_.saved(s_.shared_out) : out);
+      if (!weighs()) residual(c_.ctx, c_.rows * c_.h, c_.saved(s_.sum), out);
+      return;
     case Role::router:
       scratch.linear().forward(c_.h, moe_.experts, x_, t.weight, t.bias,
                                c_.saved_fp32(s_.probabilities));
@@ -123,27 +125,29 @@ void Mixture::backward(Role role, Tensors t, Gradients g, const Scratch& scratch
       choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights),
                               balance_backward(scratch, w), scratch[w.dlogits]);
       return product_backward(t, g, scratch, scratch[w.dlogits], moe_.experts, dx);
-    case Role::shared_down: return shared_down_backward(t, g, scratch, w);
+    case Role::shared_down:
+      return shared_down_backward(t, g, scratch, w, weighs() ? scratch[w.dshared] : dy);
     case Role::shared_up:
-      return product_backward(t, g, scratch, scratch[w.dshared_up], moe_.shared_ffn, dx);
+      return product_backward(t, g, scratch, scratch[w.dshared_up], moe_.shared_ffn, dx,
+                              weighs());  // without a factor it is the first to write dx
     case Role::shared_gate:
       return product_backward(t, g, scratch, scratch[w.dshared_gate], moe_.shared_ffn, dx);
     default: unknown_role(role);
   }
 }
 
-// Backward of a product of x, added to dx.
+// Backward of a product of x, which writes dx or adds to it.
 void Mixture::product_backward(Tensors t, Gradients g, const Scratch& scratch, ConstStored dy,
-                               std::int64_t out, Stored dx) const {
-  scratch.linear().backward_input(c_.h, out, dy, t.weight, dx, true);
+                               std::int64_t out, Stored dx, bool add) const {
+  scratch.linear().backward_input(c_.h, out, dy, t.weight, dx, add);
   scratch.linear().backward_weight(c_.h, out, dy, x_, g.weight, g.accumulate);
   if (g.bias.data != nullptr) bias_backward(c_.ctx, c_.rows, out, dy, g.bias, g.accumulate);
 }
 
 void Mixture::shared_down_backward(Tensors t, Gradients g, const Scratch& scratch,
-                                   const MixtureBackwardWorkspace& w) const {
+                                   const MixtureBackwardWorkspace& w, ConstStored dout) const {
   const std::int64_t f = moe_.shared_ffn;
-  const Stored dout = scratch[w.dshared], act = scratch[w.shared_act];
+  const Stored act = scratch[w.shared_act];
   scratch.linear().backward_input(f, c_.h, dout, t.weight, scratch[w.dshared_gate]);
   gated_backward(c_.ctx, c_.decoder.mlp.activation, {c_.rows, f, f}, c_.saved(s_.shared_gate),
                  c_.saved(s_.shared_up), scratch[w.dshared_gate], act, scratch[w.dshared_gate],

@@ -29,6 +29,8 @@ class Mixture {
                 const MixtureBackwardWorkspace& w, ConstStored dy, Stored dx) const;
 
   bool shares() const { return moe_.shared_ffn > 0; }
+  /// Whether the output of the shared expert has a factor.
+  bool weighs() const { return moe_.shared_factor; }
   /// The experts, if ranks divide them.
   DividedExperts divided() const { return {c_, s_, routes(), x_}; }
   /// The end of their forward, which writes `out` if the experts are the last module.
@@ -52,9 +54,9 @@ class Mixture {
                           const MixtureBackwardWorkspace& w,
                           const std::vector<std::int32_t>& starting) const;
   void shared_down_backward(Tensors t, Gradients g, const Scratch& scratch,
-                            const MixtureBackwardWorkspace& w) const;
+                            const MixtureBackwardWorkspace& w, ConstStored dout) const;
   void product_backward(Tensors t, Gradients g, const Scratch& scratch, ConstStored dy,
-                        std::int64_t out, Stored dx) const;
+                        std::int64_t out, Stored dx, bool add = true) const;
 
   const ModuleCall& c_;
   const MoeSpec& moe_;

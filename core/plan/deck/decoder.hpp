@@ -108,6 +108,7 @@ struct LatentSpec {
   std::int64_t q_rank = 0;   // channels of the latent of queries; 0: they are one product
   std::int64_t plain_dim = 0, rotary_dim = 0;
   std::int64_t value_dim = 0;  // channels of a head of values
+  double eps = 0;              // of the norms of the latents; 0: that of the other norms
   std::int64_t qk_dim() const { return plain_dim + rotary_dim; }
   bool operator==(const LatentSpec&) const = default;
 };
@@ -184,8 +185,8 @@ constexpr std::string_view to_string(Scores value) {
 }
 
 /// A mixture of experts in the place of the MLP. Experts are MLPs with a gate, whose gate and up
-/// are one matrix. A router's weights are its softmax at the chosen experts; if they are
-/// normalised, that is the softmax over the chosen logits.
+/// are one matrix. A router's weights are its scores at the chosen experts; if they are normalised,
+/// they are divided by their sum.
 struct MoeSpec {
   std::int64_t experts = 0;    // of a layer; 0: no layer has any
   std::int64_t per_token = 1;  // how many experts a token has
@@ -210,6 +211,12 @@ struct MoeSpec {
   /// The module that a forward pass through the mixture begins with.
   Role begins() const {
     return shared_ffn > 0 && shared_first() ? Role::shared_gate : Role::router;
+  }
+  /// The module that a forward pass through the mixture ends with.
+  Role ends() const {
+    return shared_ffn == 0 ? Role::experts
+           : shared_factor ? Role::shared_router
+                           : Role::shared_down;
   }
   bool operator==(const MoeSpec&) const = default;
 };

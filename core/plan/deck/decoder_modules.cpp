@@ -100,7 +100,9 @@ bool begins_input_gradient(const Decoder& d, Role role) {
     case Role::mlp_proj:
     case Role::fc:
     case Role::up:
-    case Role::kv_a: return true;
+    case Role::kv_a:
+    case Role::q_b:
+    case Role::kv_b: return true;
     // The MLP of a parallel block has read the same norm and comes first in backward.
     case Role::qkv:
     case Role::v: return d.block.kind != BlockKind::parallel;

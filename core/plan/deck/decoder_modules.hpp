@@ -37,7 +37,8 @@ bool in_mixture(Role role);
 
 /// Whether backward of this product writes the gradient of its input first, so that the other
 /// products that read the input add to it; and whether it does so last. A sublayer's output is the
-/// only product that reads its input.
+/// only product that reads its input, and so are the second products of latents, whose inputs no
+/// norm of the block makes.
 bool begins_input_gradient(const Decoder& decoder, Role role);
 bool ends_input_gradient(Role role);
 

@@ -18,8 +18,7 @@ void ModuleWork::describe_attention(bool backward) {
 
 void ModuleWork::rotate(const char* kernel) {
   const std::int64_t turned = decoder_.attention.latent.rotary_dim;
-  if (rotates_ && decoder_.latent())
-    return stream(kernel, rows_ * (d_.heads + 1) * turned, turned, 2);
+  if (rotates_ && decoder_.latent()) return stream(kernel, rows_ * d_.heads * turned, turned, 2);
   if (rotates_)
     stream(kernel, attention_.rows() * (attention_.q_dim() + attention_.kv_dim()), d_.head_dim(),
            2);
@@ -94,12 +93,23 @@ std::int64_t ModuleWork::latent_columns() const {
 void ModuleWork::latent_forward() {
   const Width w = product_width(d_, role_);
   product_forward(w.in, w.out);
-  if (role_ == Role::kv_b) stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
+  if (role_ != Role::kv_b) return;
+  rotate_shared("rotary_forward");
+  stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
+}
+
+// The channels of keys that all heads share.
+void ModuleWork::rotate_shared(const char* kernel) {
+  const std::int64_t turned = decoder_.attention.latent.rotary_dim;
+  if (rotates_) stream(kernel, rows_ * turned, turned, 2);
 }
 
 void ModuleWork::latent_backward() {
   const Width w = product_width(d_, role_);
-  if (role_ == Role::kv_b) stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
+  if (role_ == Role::kv_b) {
+    stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
+    rotate_shared("rotary_backward");
+  }
   if (module_.input_gradient) product_input(w.in, w.out, d_.dtype);
   product_weight(w.in, w.out);
 }

@@ -52,7 +52,7 @@ class MixtureWork : private WorkLists {
         product_input(rows_, s, h, d_.dtype, false);
         stream(activation_kernel(d_.decoder->mlp.activation, true), rows_ * s, 1, 6);
         return product_weight(rows_, s, h);
-      case Role::shared_up:
+      case Role::shared_up: return product_backward(s, moe_.shared_factor);
       case Role::shared_gate: return product_backward(s);
       default: return;
     }
@@ -102,9 +102,9 @@ class MixtureWork : private WorkLists {
              .count = count});
   }
   // Lists the backward pass of a product whose input is the mixture's input. The gradient of that
-  // input is accumulated in fp32.
-  void product_backward(std::int64_t out) {
-    product_input(rows_, d_.hidden, out, Dtype::fp32, true);
+  // input is in fp32, and is accumulated unless this product is the first to make it.
+  void product_backward(std::int64_t out, bool adds = true) {
+    product_input(rows_, d_.hidden, out, Dtype::fp32, adds);
     product_weight(rows_, d_.hidden, out);
   }
 

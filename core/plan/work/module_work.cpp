@@ -65,12 +65,11 @@ void ModuleWork::close_sublayer(std::int64_t in) {
 
 // A mixture of experts, and what a block does after its last module and before its first one.
 void ModuleWork::mixture(bool backward) {
-  const bool shared = decoder_.moe.shared_ffn > 0, factor = shared && decoder_.moe.shared_factor;
-  const bool reads_output = role_ == Role::experts || role_ == Role::shared_router;
+  const Role last = decoder_.moe.ends();
+  const bool reads_output = role_ == Role::experts || role_ == last;
   if (backward && reads_output && !decoder_.norms_after()) scale_gradient();
   add_mixture_work(d_, role_, backward, trained_, accumulate_, work_);
   if (backward && role_ == decoder_.moe.begins()) without_norm();
-  const Role last = factor ? Role::shared_router : shared ? Role::shared_down : Role::experts;
   if (backward || role_ != last || module_.exchanged || decoder_.norms_after()) return;
   stream("residual", rows_ * h_, 1, 3);
   if (last == Role::shared_down) stream("residual", rows_ * h_, 1, 3);  // the other experts' sum

@@ -269,6 +269,23 @@ TEST(BadModel, autocast_asks_for_the_classes_of_modules_with_parameters) {
             "my.Layer");
 }
 
+// Sums of two probabilities rank no groups: the sign of a score marks its group.
+TEST(BadModel, groups_of_experts_are_run_with_sigmoids_alone) {
+  const ScratchFolder folder;
+  const auto write = [&](const char* scores) {
+    return folder.write("m.json", fmt::format(R"({{"deepspeed": {{"train_batch_size": 2}},
+      "model": {{"family": "decoder", "layers": 1, "hidden": 8, "heads": 2, "kv_heads": 2, "ffn": 8,
+                 "sequence": 4, "vocab": 8, "moe": {{"experts": 4, "per_token": 2, "groups": 2,
+                                                     "token_groups": 1, "scores": "{}"}}}},
+      "data": {{"source": "uniform"}}, "run": {{"steps": 1}}}})",
+                                              scores));
+  };
+  EXPECT_NO_THROW(load_deck(write("sigmoid"), {}));
+  EXPECT_NO_THROW(read_deck(write("softmax"), {}, DeckUse::plan));
+  expect_says(message_of<DeckError>([&] { load_deck(write("softmax"), {}); }),
+              {"model.moe.groups", "sigmoids"});
+}
+
 TEST(BadModel, a_list_cannot_be_trained_but_planned) {
   const ScratchFolder folder;
   const std::string path = folder.write("l.json", R"({"deepspeed": {"train_batch_size": 2},

@@ -211,8 +211,7 @@ TEST_F(ModelConfigFile, the_loss_has_a_part_that_balances_experts_if_router_logi
             0.25);
 }
 
-// The values of latent attention are not computed yet.
-TEST_F(ModelConfigFile, deepseek_v3_is_planned_and_runs_without_arithmetic) {
+TEST_F(ModelConfigFile, describes_the_latents_and_the_groups_of_deepseek_v3) {
   folder_.write("config.json", R"({"model_type": "deepseek_v3", "rope_scaling": {"type": "yarn",
       "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0, "original_max_position_embeddings": 4096}})");
   const std::string path = folder_.write("d.json", good_deck);
@@ -224,10 +223,8 @@ TEST_F(ModelConfigFile, deepseek_v3_is_planned_and_runs_without_arithmetic) {
   EXPECT_FALSE(has_experts(d, 2));
   EXPECT_TRUE(has_experts(d, 3));
   EXPECT_EQ(build_model_shape(deck.model).params.size(), 909);
-  expect_says(message_of<DeckError>([&] { load_deck(path, sets); }), {"latent attention", "none"});
-  std::vector<std::string> without = sets;
-  without.push_back("run.compute=none");
-  EXPECT_NO_THROW(load_deck(path, without));
+  EXPECT_EQ(d.attention.latent.eps, 1e-6);
+  EXPECT_NO_THROW(load_deck(path, sets));
   const struct {
     const char *config, *says;
   } cases[] = {
@@ -235,6 +232,8 @@ TEST_F(ModelConfigFile, deepseek_v3_is_planned_and_runs_without_arithmetic) {
       {R"("v_head_dim": 256)", "plain_dim + rotary_dim = 192"},
       {R"("qk_rope_head_dim": 63)", "pairs of channels"},
       {R"("n_group": 7)", "must divide"},
+      {R"("n_group": 256)", "at most half"},
+      {R"("partial_rotary_factor": 0.5)", "rotary_dim says"},
       {R"("topk_group": 1, "num_experts_per_tok": 33)", "1 groups have only 32 experts"},
       {R"("topk_group": 9)", "token_groups"},
   };

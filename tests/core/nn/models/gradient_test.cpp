@@ -180,6 +180,9 @@ struct Mixed {
   std::int64_t experts, per_token, shared_ffn;
   double balance_loss = 0;
   bool as_gpt_oss = false;  // sinks, biases and limited gates
+  // Latent attention, scores that are sigmoids, and a shared expert without a factor.
+  bool as_deepseek = false;
+  std::int64_t q_rank = 0;  // of its queries
 
   ModelSpec spec() const {
     ModelSpec m;
@@ -194,6 +197,16 @@ struct Mixed {
       d.attention.sinks = d.moe.bias = d.moe.in_out = d.moe.interleaved = true;
       d.moe.gate = {0.8, 1.7, 1};
     }
+    if (as_deepseek) {
+      m.kv_heads = m.heads;
+      d.attention.latent = {.kv_rank = 9, .q_rank = q_rank, .plain_dim = 5, .rotary_dim = 4};
+      d.attention.latent.value_dim = q_rank > 0 ? 7 : 9;
+      d.attention.qkv_bias = q_rank > 0;
+      d.positions.rotary.neighbours = q_rank > 0;
+      d.moe.scores = Scores::sigmoid;
+      d.moe.shared_factor = false;
+      d.moe.factor = 1.5;
+    }
     d.modules.clear();
     for (const Role role : roles_of(d)) d.modules.push_back({name_of(role), role});
     m.decoder = SharedDecoder(std::move(d));
@@ -207,7 +220,9 @@ struct Mixed {
   friend void PrintTo(const Mixed& m, std::ostream* out) {
     *out << m.per_token << " of " << m.experts << (m.normalised ? " normalised, " : ", ")
          << to_string(m.routing) << ", shared " << m.shared_ffn << ", balance " << m.balance_loss
-         << (m.as_gpt_oss ? ", as gpt-oss" : "");
+         << (m.as_gpt_oss    ? ", as gpt-oss"
+             : m.as_deepseek ? ", as DeepSeek"
+                             : "");
   }
 };
 
@@ -245,7 +260,10 @@ INSTANTIATE_TEST_SUITE_P(mixtures, MixtureCheck,
                                            Mixed{false, Routing::balanced, 7, 3, 12},
                                            Mixed{true, Routing::balanced, 5, 2, 0, 0.5},
                                            Mixed{false, Routing::balanced, 7, 3, 12, 2},
-                                           Mixed{true, Routing::balanced, 5, 2, 0, 0.5, true}));
+                                           Mixed{true, Routing::balanced, 5, 2, 0, 0.5, true},
+                                           Mixed{true, Routing::balanced, 5, 2, 12, 0, false, true},
+                                           Mixed{false, Routing::balanced, 4, 2, 12, 0.5, false,
+                                                 true, 8}));
 
 }  // namespace
 }  // namespace shardmark::test::gradient_test
