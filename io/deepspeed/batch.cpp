@@ -85,13 +85,12 @@ Batch inferred(const ZeroSpec& zero, int world, const std::string& place) {
 
 }  // namespace
 
-// DeepSpeed reads the config before it makes groups of ranks, so its train_batch_size counts each
-// rank of a tensor group, although these ranks have the same data. It knows the ranks that divide
-// samples. (What does not divide the ranks is refused where the groups are made.)
+// Of the groups of ranks, DeepSpeed knows those that divide samples when it reads the batch. (What
+// does not divide the ranks is refused where the groups are made.)
 Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place) {
   const auto parts = static_cast<int>(world / zero.parallel.sequence);
   Batch batch = inferred(zero, parts > 0 ? parts : world, place);
-  batch.global /= zero.parallel.tensor;
+  batch.global /= zero.parallel.train_batch_size(1);
   return batch;
 }
 

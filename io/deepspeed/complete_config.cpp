@@ -70,7 +70,7 @@ OrderedJson in_order(Json config) {
 
 OrderedJson complete_deepspeed(const Json& config, const ZeroSpec& zero, const Batch& batch) {
   Json result = converted(config, ds_section(""), "");
-  result["train_batch_size"] = batch.global;
+  result["train_batch_size"] = zero.parallel.train_batch_size(batch.global);
   result["train_micro_batch_size_per_gpu"] = batch.micro;
   result["gradient_accumulation_steps"] = batch.accumulation;
   if (!result.contains("zero_optimization")) result["zero_optimization"] = {{"stage", zero.stage}};

@@ -2,6 +2,7 @@
 // What divides a model over ranks besides ZeRO, as a DeepSpeed config asks for it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -32,6 +33,14 @@ struct ParallelSpec {
   // use_data_before_expert_parallelism: ranks with the same experts are neighbours
   bool same_experts_near = false;
   bool operator==(const ParallelSpec&) const = default;
+  /// How many of `world` ranks have samples of their own; at least one.
+  std::int64_t data_parts(std::int64_t world) const {
+    return std::max<std::int64_t>(world / (tensor * sequence), 1);
+  }
+  /// The value of train_batch_size for a step of so many sequences. DeepSpeed reads the config
+  /// before it makes groups of ranks, and counts each rank of a tensor group, although these have
+  /// the same data.
+  std::int64_t train_batch_size(std::int64_t sequences) const { return sequences * tensor; }
   /// All axes. Those that come first have nearer neighbours.
   std::array<MeshAxis, 3> axes() const {
     return {{{"deepspeed.tensor_parallel.autotp_size", tensor},

@@ -83,16 +83,18 @@ void add_recomputation(DeckChanges& changes, const Deck& deck, const CandidateSp
   }
 }
 
+std::int64_t sequences_of_a_part(const CandidateSpace& space) {
+  return space.global_batch / space.parallel.data_parts(space.ranks);
+}
+
 // Hugging Face's trainer refuses a config whose batch is not its own.
 void add_batch(DeckChanges& changes, const CandidateSpace& space, std::int64_t micro) {
-  const std::string size = std::to_string(micro);
-  const std::string steps = std::to_string(space.global_batch / space.ranks / micro);
-  changes.emplace_back(key_path<&ZeroSpec::train_batch_size>(), std::to_string(space.global_batch));
-  changes.emplace_back(key_path<&ZeroSpec::micro_batch_size>(), size);
-  changes.emplace_back(key_path<&ZeroSpec::accumulation_steps>(), steps);
+  const Batch batch{space.global_batch, micro, sequences_of_a_part(space) / micro};
+  const DeckChanges keys = batch_changes(batch, space.parallel);
+  changes.insert(changes.end(), keys.begin(), keys.end());
   if (!space.has_trainer) return;
-  changes.emplace_back("hf.per_device_train_batch_size", size);
-  changes.emplace_back("hf.gradient_accumulation_steps", steps);
+  changes.emplace_back("hf.per_device_train_batch_size", std::to_string(batch.micro));
+  changes.emplace_back("hf.gradient_accumulation_steps", std::to_string(batch.accumulation));
 }
 
 // Whole nodes, 1, 2, 4, …, that hold a copy of the states and divide the world.
@@ -123,6 +125,15 @@ nlohmann::ordered_json changes_json(const DeckChanges& changes) {
   return json;
 }
 
+DeckChanges batch_changes(const Batch& batch, const ParallelSpec& parallel) {
+  const auto change = [](const std::string& key, std::int64_t value) {
+    return std::pair(key, std::to_string(value));
+  };
+  return {change(key_path<&ZeroSpec::train_batch_size>(), parallel.train_batch_size(batch.global)),
+          change(key_path<&ZeroSpec::micro_batch_size>(), batch.micro),
+          change(key_path<&ZeroSpec::accumulation_steps>(), batch.accumulation)};
+}
+
 std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
   std::vector<std::int64_t> divisors;
   for (std::int64_t m = 1; m <= sequences_per_rank && m <= 1024; ++m)
@@ -141,7 +152,7 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
 namespace {
 
 std::vector<std::int64_t> micro_batches_with(const CandidateSpace& space) {
-  const std::int64_t per_rank = space.global_batch / space.ranks;
+  const std::int64_t per_rank = sequences_of_a_part(space);
   std::vector<std::int64_t> all = micro_batches(per_rank);
   const std::int64_t own = space.own_micro;
   if (own > 0 && per_rank % own == 0 && std::find(all.begin(), all.end(), own) == all.end())

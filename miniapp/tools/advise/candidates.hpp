@@ -30,9 +30,10 @@ inline constexpr std::string_view no_offload = R"({"device": "none"})";
 
 /// What the candidates start from.
 struct CandidateSpace {
-  std::int64_t global_batch = 0;  // sequences per step, a multiple of `ranks`
+  std::int64_t global_batch = 0;  // sequences per step, a multiple of the parts with own samples
   std::int64_t own_micro = 0;     // the deck's micro-batch, tried if it divides; 0: unknown
   int ranks = 1, ranks_per_node = 1;
+  ParallelSpec parallel;        // the deck's
   bool has_host_memory = true;  // beside the device's, so that offload makes sense
   bool has_disk = true;
   std::vector<Schedule> schedules;  // that may be advised
@@ -41,6 +42,9 @@ struct CandidateSpace {
   bool has_trainer = false;  // section hf, whose batch must be that of the config
   std::vector<std::string> deprecated_offload;  // keys of the deck
 };
+
+/// The three keys of a batch, complete.
+DeckChanges batch_changes(const Batch& batch, const ParallelSpec& parallel);
 
 /// Micro-batches that divide the sequences of a rank, ascending; at most eight of them.
 std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank);

@@ -19,8 +19,8 @@ double state_bytes_per_parameter(int stage, int ranks) {
   return shared(params, 3) + shared(grads, 2) + shared(optimizer, 1);
 }
 
-double most_parameters(int stage, int ranks, double bytes) {
-  return bytes / state_bytes_per_parameter(stage, ranks);
+double most_parameters(int stage, int ranks, int tensor, double bytes) {
+  return bytes * tensor / state_bytes_per_parameter(stage, ranks / tensor);
 }
 
 namespace {
@@ -50,7 +50,10 @@ std::int64_t device_budget(const Deck& deck, const AdviseCase& question) {
 MaxModel largest(Deck deck, const Batch& batch, const AdviseCase& question, std::int64_t budget) {
   MaxModel m;
   m.stage = deck.zero.stage;
-  m.by_states = most_parameters(m.stage, question.ranks, static_cast<double>(budget));
+  const ParallelSpec& parallel = deck.zero.parallel;
+  if (parallel.expert == 1)
+    m.by_states = most_parameters(m.stage, question.ranks, static_cast<int>(parallel.tensor),
+                                  static_cast<double>(budget));
   deck.model.fit = 1.0;
   Profile profile;
   profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,13 +17,16 @@ namespace shardmark {
 /// its stage on (ZeRO, section 5 and figure 1).
 double state_bytes_per_parameter(int stage, int ranks);
 
-/// The parameters whose states fill `bytes` of each of `ranks` ranks (ZeRO, table 2).
-double most_parameters(int stage, int ranks, double bytes);
+/// The parameters whose states fill `bytes` of each of `ranks` ranks (ZeRO, table 2), of which
+/// `tensor` ranks at a time divide every layer.
+double most_parameters(int stage, int ranks, int tensor, double bytes);
 
 /// The largest model at one stage.
 struct MaxModel {
   int stage = 0;
-  double by_states = 0;         // parameters, by model states alone
+  // Parameters, by model states alone. Empty where ranks divide experts: it depends on how many of
+  // the parameters are experts.
+  std::optional<double> by_states = {};
   std::int64_t layers = 0;      // of the deck's width, by the whole plan
   std::int64_t parameters = 0;  // with these layers
   std::int64_t bytes = 0;       // that one rank then allocates on the device

@@ -17,23 +17,17 @@ namespace {
 constexpr double least_single_gain = 0.01;
 constexpr std::size_t most_hopeful = 4;
 
-DeckChanges with_micro_batch(const Batch& batch, int ranks, std::int64_t micro) {
-  return {
-      {key_path<&ZeroSpec::train_batch_size>(), std::to_string(batch.global)},
-      {key_path<&ZeroSpec::micro_batch_size>(), std::to_string(micro)},
-      {key_path<&ZeroSpec::accumulation_steps>(), std::to_string(batch.global / ranks / micro)}};
-}
-
 void add_stages(std::vector<DeckChanges>& all, const Deck& deck) {
   for (int stage = 0; stage <= 3; ++stage)
     if (stage != deck.zero.stage)
       all.push_back({{key_path<&ZeroSpec::stage>(), std::to_string(stage)}});
 }
 
-void add_batches(std::vector<DeckChanges>& all, const Batch& batch, int ranks) {
-  const std::int64_t per_rank = batch.global / ranks;
+void add_batches(std::vector<DeckChanges>& all, const Batch& batch, const ParallelSpec& parallel) {
+  const std::int64_t sequences = batch.micro * batch.accumulation;  // of a rank
   for (const std::int64_t micro : {batch.micro / 2, batch.micro * 2})
-    if (micro > 0 && per_rank % micro == 0) all.push_back(with_micro_batch(batch, ranks, micro));
+    if (micro > 0 && sequences % micro == 0)
+      all.push_back(batch_changes({batch.global, micro, sequences / micro}, parallel));
 }
 
 void add_offload(std::vector<DeckChanges>& all, const Deck& deck) {
@@ -66,7 +60,7 @@ std::vector<DeckChanges> single_changes(const Deck& deck, const AdviseCase& ques
   const Batch batch = infer_batch(deck, question.ranks);
   std::vector<DeckChanges> all;
   add_stages(all, deck);
-  add_batches(all, batch, question.ranks);
+  add_batches(all, batch, deck.zero.parallel);
   const bool deepspeed = traits(deck.run.schedule).follows_deepspeed;
   if (deepspeed && !question.machine->device.is_host) add_offload(all, deck);
   all.push_back(

@@ -117,19 +117,18 @@ std::optional<Candidate> fastest_with_room(const std::vector<Candidate>& candida
 }
 
 // The ranks at which the candidate that lacks least fits; 0: none up to the most that are planned.
-int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
+int enough_ranks(const AdviseCase& question, const DeckChanges& leanest,
+                 const ParallelSpec& parallel) {
   for (std::int64_t ranks = 2 * std::int64_t{question.ranks}; ranks <= most_ranks; ranks *= 2) {
     AdviseCase larger = question;
     larger.ranks = static_cast<int>(ranks);
     DeckChanges changes;
-    for (const auto& [key, value] : leanest)
-      if (key == key_path<&ZeroSpec::train_batch_size>())
-        changes.emplace_back(key, std::to_string(ranks));
-      else if (key == key_path<&ZeroSpec::accumulation_steps>() ||
-               key == key_path<&ZeroSpec::micro_batch_size>())
-        changes.emplace_back(key, "1");
-      else
-        changes.emplace_back(key, value);
+    const DeckChanges batch = batch_changes({parallel.data_parts(ranks), 1, 1}, parallel);
+    for (const auto& change : leanest) {
+      const auto same = std::find_if(batch.begin(), batch.end(),
+                                     [&](const auto& b) { return b.first == change.first; });
+      changes.push_back(same == batch.end() ? change : *same);
+    }
     const Candidate c = evaluate(larger, changes, false);
     if (c.fits) return larger.ranks;
   }
@@ -145,7 +144,7 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
   if (leanest == nullptr)
     throw DeckError(advice.refused.empty() ? q.deck + ": there is no candidate"
                                            : advice.refused.front().refusal);
-  const int ranks = enough_ranks(q, leanest->changes);
+  const int ranks = enough_ranks(q, leanest->changes, advice.deck.zero.parallel);
   throw MemoryError(fmt::format(
       "{}: none of {} candidates fits on {}: the one that lacks least (stage {}): {}. {}", q.deck,
       advice.considered, plural(q.ranks, "rank"), leanest->stage, leanest->refusal,
@@ -154,13 +153,17 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest) {
                               "with more memory")));
 }
 
+// `wanted` is a train_batch_size.
 std::int64_t checked_batch(const Deck& deck, int ranks, std::int64_t wanted) {
   if (wanted == 0) return infer_batch(deck, ranks).global;
-  if (wanted % ranks != 0)
-    throw DeckError(fmt::format("{}: --batch {}: must be a multiple of the {} ranks: use {}",
-                                deck.path, wanted, ranks,
-                                std::max<std::int64_t>(1, (wanted + ranks / 2) / ranks) * ranks));
-  return wanted;
+  const ParallelSpec& parallel = deck.zero.parallel;
+  const std::int64_t counted = parallel.train_batch_size(parallel.data_parts(ranks));
+  if (wanted % counted != 0)
+    throw DeckError(
+        fmt::format("{}: --batch {}: must be a multiple of the {} ranks{}: use {}", deck.path,
+                    wanted, counted, counted == ranks ? "" : " that have samples of their own",
+                    std::max<std::int64_t>(1, (wanted + counted / 2) / counted) * counted));
+  return wanted / parallel.train_batch_size(1);
 }
 
 std::vector<std::string> recomputation_keys(const Json& deck) {
@@ -178,6 +181,7 @@ CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64
   space.global_batch = global_batch;
   space.own_micro = deck.zero.micro_batch_size.value_or(0);
   space.ranks = question.ranks;
+  space.parallel = deck.zero.parallel;
   space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
   space.has_host_memory = !question.machine->device.is_host;
   space.has_disk = question.machine->node.disk_bytes > 0;
