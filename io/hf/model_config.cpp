@@ -127,6 +127,7 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
   note_values(origin, c);
   Json model = decoder_section(c, *row);
   if (!model.contains("moe")) refuse_experts(c);
+  if (model.contains("moe") && model["moe"].is_null()) model.erase("moe");  // no layer has experts
   note_absent_sizes(origin, c, type);
   if (!section.contains("sequence"))
     assume_sequence(origin, c, fs::path(path).filename().string(), model["sequence"]);

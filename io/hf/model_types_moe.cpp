@@ -37,7 +37,7 @@ void describe_sparse_layers(const ModelConfig& c, Json& model) {
         (l + 1) % step == 0 &&
         (dense == nullptr || std::find(dense->begin(), dense->end(), l) == dense->end()));
   if (std::find(layers.begin(), layers.end(), true) == layers.end()) {
-    model.erase("moe");  // a dense model
+    model["moe"] = nullptr;  // a dense model
     return;
   }
   if (std::find(layers.begin(), layers.end(), false) != layers.end())
@@ -54,7 +54,7 @@ void dense_first_layers(const ModelConfig& c, Json& model) {
   for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
     layers.push_back(l >= *first);
   if (std::find(layers.begin(), layers.end(), true) == layers.end())
-    model.erase("moe");
+    model["moe"] = nullptr;
   else if (*first > 0)
     model["moe"]["layers"] = layers;
 }
@@ -74,9 +74,9 @@ void describe_latent_scale(const ModelConfig& c, Json& model, const Json& latent
 
 // The modules of a class in which each layer has experts, with these names, or a dense MLP.
 Json modules_with(const Json& model, std::string_view mixture, LlamaNames names = {}) {
-  const auto moe = model.find("moe");
-  std::string mlp(moe == model.end() ? dense_mlp : mixture);
-  if (moe != model.end() && moe->contains("layers")) mlp += fmt::format(" {}", dense_mlp);
+  const Json& moe = model.at("moe");
+  std::string mlp(moe.is_null() ? dense_mlp : mixture);
+  if (moe.contains("layers")) mlp += fmt::format(" {}", dense_mlp);
   names.mlp = mlp;
   return llama_modules(names);
 }

@@ -129,6 +129,10 @@ bool is_adaptable(Role role) {
     case Role::q:
     case Role::k:
     case Role::v:
+    case Role::q_a:
+    case Role::q_b:
+    case Role::kv_a:
+    case Role::kv_b:
     case Role::attn_proj:
     case Role::fc:
     case Role::gate:

@@ -15,10 +15,6 @@ inline bool is_linear(Role role) {
     case Role::shared_up:
     case Role::shared_down:
     case Role::shared_router:
-    case Role::q_a:
-    case Role::q_b:
-    case Role::kv_a:
-    case Role::kv_b:
     case Role::lora_a:
     case Role::lora_b: return true;
     default: return is_adaptable(role);

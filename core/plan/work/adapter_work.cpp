@@ -12,6 +12,7 @@ class AdapterWork : private WorkLists {
       : WorkLists(d.dtype, work),
         d_(d),
         role_(factor.adapts),
+        rotates_(in_pattern(d.decoder->positions.rotates, factor.unit - 1)),
         input_gradient_(factor.input_gradient),
         accumulate_(accumulate),
         width_(product_width(d, factor.adapts)),
@@ -24,13 +25,13 @@ class AdapterWork : private WorkLists {
   }
   void forward_b() {
     forward(rank_, width_.out, true);
-    arrange();
+    arrange(false);
     if (ends_sublayer() && !d_.decoder->norms_after()) stream("residual", rows_ * d_.hidden, 1, 3);
   }
   void backward_b() {
     if (ends_sublayer() && !d_.decoder->norms_after() && d_.decoder->block.residual_factor != 1)
       stream("scaled_copy", rows_ * d_.hidden, 1, 2);
-    arrange();
+    arrange(true);
     weight(rank_, width_.out);
     input(rank_, width_.out, d_.dtype, false);
     scale();
@@ -42,15 +43,18 @@ class AdapterWork : private WorkLists {
     }
     weight(width_.in, rank_);
     if (input_gradient_)
-      input(width_.in, rank_, ends_sublayer() ? d_.dtype : dnorm_type(d_),
+      input(width_.in, rank_, reads_norm() ? dnorm_type(d_) : d_.dtype,
             !begins_input_gradient(*d_.decoder, role_));
   }
 
  private:
   bool ends_sublayer() const { return role_ == Role::attn_proj || role_ == Role::mlp_proj; }
+  // Whether the product's input is the output of a norm of the block.
+  bool reads_norm() const { return !ends_sublayer() && role_ != Role::q_b && role_ != Role::kv_b; }
   void scale() { stream("scaled_copy", rows_ * rank_, 1, 2); }
-  void arrange() {
+  void arrange(bool backward) {
     if (role_ == Role::qkv) arrange_heads(d_);
+    if (role_ == Role::kv_b) spread_latent(d_, rotates_, backward);
   }
   void forward(std::int64_t in, std::int64_t out, bool accumulate) {
     product({.m = rows_,
@@ -74,7 +78,7 @@ class AdapterWork : private WorkLists {
 
   const TransformerDims& d_;
   const Role role_;
-  const bool input_gradient_, accumulate_;
+  const bool rotates_, input_gradient_, accumulate_;
   const Width width_;
   const std::int64_t rows_, rank_;
 };

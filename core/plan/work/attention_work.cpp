@@ -93,24 +93,13 @@ std::int64_t ModuleWork::latent_columns() const {
 void ModuleWork::latent_forward() {
   const Width w = product_width(d_, role_);
   product_forward(w.in, w.out);
-  if (role_ != Role::kv_b) return;
-  rotate_shared("rotary_forward");
-  stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
-}
-
-// The channels of keys that all heads share.
-void ModuleWork::rotate_shared(const char* kernel) {
-  const std::int64_t turned = decoder_.attention.latent.rotary_dim;
-  if (rotates_) stream(kernel, rows_ * turned, turned, 2);
+  if (role_ == Role::kv_b && !d_.adapts(role_)) spread_latent(d_, rotates_, false);
 }
 
 void ModuleWork::latent_backward() {
   const Width w = product_width(d_, role_);
-  if (role_ == Role::kv_b) {
-    stream("arrange_heads", rows_ * w.out, d_.head_dim(), 2);
-    rotate_shared("rotary_backward");
-  }
-  if (module_.input_gradient) product_input(w.in, w.out, d_.dtype);
+  if (role_ == Role::kv_b) spread_latent(d_, rotates_, true);
+  if (module_.input_gradient) product_input(w.in, w.out, d_.dtype, d_.adapts(role_));
   product_weight(w.in, w.out);
 }
 

@@ -104,7 +104,6 @@ class ModuleWork : private WorkLists {
   std::int64_t latent_columns() const;
   void latent_forward();
   void latent_backward();
-  void rotate_shared(const char* kernel);
   void exchange();
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>

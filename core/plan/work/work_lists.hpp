@@ -29,6 +29,16 @@ class WorkLists {
     if (d.decoder->attention.qkv == QkvLayout::grouped)
       stream("arrange_heads", d.rows() * q_stride(d), d.head_dim(), 2);
   }
+  /// The kernels between what kv_b makes and the keys and values of latent attention.
+  void spread_latent(const TransformerDims& d, bool rotates, bool backward) {
+    const LatentSpec& latent = d.decoder->attention.latent;
+    const auto rotate = [&](const char* kernel) {
+      if (rotates) stream(kernel, d.rows() * latent.rotary_dim, latent.rotary_dim, 2);
+    };
+    if (!backward) rotate("rotary_forward");
+    stream("arrange_heads", d.rows() * latent_kv_dim(d), d.head_dim(), 2);
+    if (backward) rotate("rotary_backward");
+  }
   /// `launches` launches of a kernel whose source may have another type.
   void typed(std::string_view kernel, Dtype source, std::int64_t elems, std::int64_t width,
              double bytes, std::int64_t launches) {

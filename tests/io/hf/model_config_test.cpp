@@ -243,6 +243,19 @@ TEST_F(ModelConfigFile, describes_the_latents_and_the_groups_of_deepseek_v3) {
   }
 }
 
+// A config of a mixture may say that no layer has experts.
+TEST_F(ModelConfigFile, takes_mixtures_all_of_whose_layers_are_dense) {
+  for (const char* config :
+       {R"({"model_type": "deepseek_v3", "num_hidden_layers": 2, "n_routed_experts": 4})",
+        R"({"model_type": "qwen2_moe", "num_hidden_layers": 2, "num_experts": 4,
+            "mlp_only_layers": [0, 1]})"}) {
+    const Json model = read(config);
+    EXPECT_FALSE(model.contains("moe")) << config;
+    EXPECT_NE(model.at("modules").dump().find("mlp.down_proj"), std::string::npos) << config;
+    EXPECT_EQ(model.at("modules").dump().find("experts"), std::string::npos) << config;
+  }
+}
+
 TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
   const struct {
     const char *config, *says;
