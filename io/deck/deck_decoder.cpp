@@ -334,8 +334,10 @@ void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
   if (d.positions.kind == PositionKind::learned && d.positions.rows > 0 &&
       d.positions.rows < m.sequence + d.positions.offset)
     refuse("positions.rows", d.positions.rows,
-           fmt::format("must be at least {} and the offset: give a shorter sequence",
-                       r.key("sequence")));
+           fmt::format("must be at least {} + positions.offset = {} + {}: give a sequence of at "
+                       "most {}",
+                       r.key("sequence"), m.sequence, d.positions.offset,
+                       d.positions.rows - d.positions.offset));
   if (d.norm.qk != QkNorm::none && d.attention.qkv != QkvLayout::separate)
     refuse("norm.of_q_and_k", to_string(d.norm.qk), "needs attention.qkv \"separate\"");
   if (d.parallel() && d.norm.place != NormPlace::before)

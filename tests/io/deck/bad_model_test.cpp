@@ -47,6 +47,8 @@ TEST(BadModel, a_description_must_fit_together) {
       {{"model.norm.place=above"}, {"norm.place = \"above\"", "before"}},
       {{"model.kv_heads=3"}, {"kv_heads = 3", "must divide model.heads = 4"}},
       {{"model.positions.part=0.1"}, {"positions.part = 0.1", "rotates 0 of the 8"}},
+      {{"model.like=gpt2", "model.positions.rows=9", "model.positions.offset=2"},
+       {"positions.rows = 9", "model.sequence + positions.offset = 16 + 2", "at most 7"}},
       {{"model.positions.scaling.kind=yarn"}, {"original_positions", "missing"}},
       {{"model.norm.of_q_and_k=head", "model.attention.qkv=joined"}, {"norm.of_q_and_k"}},
       {{"model.block.kind=parallel", "model.norm.place=both"}, {"norm.place", "parallel"}},
