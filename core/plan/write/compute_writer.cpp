@@ -38,22 +38,6 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
   if (trains_) declare(profile);
 }
 
-namespace {
-
-// What a block saves: the larger figure if some have experts and others have none.
-std::int64_t most_saved(TransformerDims d) {
-  std::int64_t most = 0;
-  d.adapted = ~std::uint64_t{0};
-  for (const bool sparse : {false, true}) {
-    d.sparse = sparse;
-    if (sparse ? some_have_experts(*d.decoder) : some_lack_experts(*d.decoder))
-      most = std::max(most, saved_elems(d, UnitKind::block));
-  }
-  return most;
-}
-
-}  // namespace
-
 void ComputeWriter::declare(const Profile& profile) {
   const TransformerDims d =
       transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
@@ -86,14 +70,22 @@ void ComputeWriter::declare(const Profile& profile) {
     };
     s.workspace_forward = workspace("forward.", Kernel::forward);
     s.workspace_backward = workspace("backward.", Kernel::backward);
-    // If activations are recomputed, one block at a time has them.
-    if (drops(u) && u > 0 && drops(u - 1))
-      s.saved = units_[u - 1].saved;
-    else if (const std::int64_t elems = drops(u) ? most_saved(d) : saved_elems(of_unit, unit.kind);
-             elems > 0)
-      s.saved = w_.slot("saved." + (drops(u) ? "block" : unit.name), Category::activation, d.dtype,
-                        elems);
+    s.saved = saved_slot(u, d.dtype, saved_elems(of_unit, unit.kind));
   }
+}
+
+// If activations are recomputed, one block at a time has them, and blocks that save as much use the
+// same slot. Where some layers have experts and others none, there are two.
+int ComputeWriter::saved_slot(int unit, Dtype dtype, std::int64_t elems) {
+  if (elems == 0) return no_slot;
+  bool first = drops(unit);
+  for (int u = 0; u < unit && drops(unit); ++u) {
+    if (!drops(u) || units_[u].saved == no_slot) continue;
+    if (w_[units_[u].saved].elems == elems) return units_[u].saved;
+    first = false;
+  }
+  const std::string name = first ? "block" : p_.model.units[unit].name;
+  return w_.slot("saved." + name, Category::activation, dtype, elems);
 }
 
 void ComputeWriter::acquire(std::initializer_list<int> slots) {

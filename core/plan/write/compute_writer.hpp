@@ -70,6 +70,7 @@ class ComputeWriter {
   void declare(const Profile& profile);
   Role role(int module) const;
   bool drops(int unit) const;
+  int saved_slot(int unit, Dtype dtype, std::int64_t elems);
   bool writes_output(int module, bool last) const;
   void write_backward(int module, const ParamPlaces& where, const std::vector<int>& trained,
                       std::span<const Operand> grads);
