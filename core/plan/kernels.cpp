@@ -148,23 +148,39 @@ std::span<const BufferUse> divided_forward_end(Role role) {
          : role == Role::mlp_proj ? std::span<const BufferUse>(last_product)
                                   : head;
 }
-std::span<const BufferUse> divided_backward(Role role) {
+std::span<const BufferUse> divided_backward(const Module& m) {
   static constexpr std::array product{r(saved), u(workspace), w(partial)};
   static constexpr std::array head{r(saved), w(workspace), w(partial)};
-  if (role == Role::head) return head;
-  return cut_of(role) == Cut::columns ? std::span<const BufferUse>(product)
-                                      : backward_buffers(role);
+  if (m.role == Role::head) return head;
+  return m.cut == ProductCut::columns ? std::span<const BufferUse>(product)
+                                      : backward_buffers(m.role);
 }
 std::span<const BufferUse> divided_backward_end() {
   static constexpr std::array sum{u(workspace), r(partial)};
   return sum;
 }
 
-std::span<const BufferUse> divided_buffers(Role role, Kernel kernel) {
+// A module of a plain block, or the head.
+std::span<const BufferUse> divided_buffers(const Module& m, Kernel kernel) {
   switch (kernel) {
-    case Kernel::forward: return divided_forward(role);
-    case Kernel::forward_end: return divided_forward_end(role);
-    case Kernel::backward: return divided_backward(role);
+    case Kernel::forward: return divided_forward(m.role);
+    case Kernel::forward_end: return divided_forward_end(m.role);
+    case Kernel::backward: return divided_backward(m);
+    default: return divided_backward_end();
+  }
+}
+
+// A divided projection of another block, or its router, of whose input each rank has a part of the
+// gradient.
+std::span<const BufferUse> divided_shared_buffers(const Module& m, Kernel kernel) {
+  static constexpr std::array last{r(x_in), u(saved), w(workspace), w(partial)};
+  static constexpr std::array last_end{r(x_in), u(saved), r(partial)};
+  static constexpr std::array back{r(x_in), r(saved), u(dx), u(workspace), w(partial)};
+  const bool rows = m.cut == ProductCut::rows;
+  switch (kernel) {
+    case Kernel::forward: return rows ? std::span<const BufferUse>(last) : shared_forward(m);
+    case Kernel::forward_end: return last_end;
+    case Kernel::backward: return rows ? shared_backward(m) : back;
     default: return divided_backward_end();
   }
 }
@@ -191,19 +207,37 @@ std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
   }
 }
 
+// The same if ranks divide layers as well, for the calls that differ.
+std::span<const BufferUse> folded_buffers(const Module& m, Kernel kernel) {
+  static constexpr std::array begin{u(saved),        w(counts_sent),  w(home),      w(pair_tokens),
+                                    w(pair_choices), w(pair_weights), w(lane_pairs)};
+  static constexpr std::array first_back{r(saved), r(dx), w(workspace), w(home), w(pair_weights)};
+  static constexpr std::array end_back{r(saved), r(home), r(pair_weights), u(workspace)};
+  switch (kernel) {
+    case Kernel::forward_begin: return begin;
+    case Kernel::backward_begin: return first_back;
+    case Kernel::backward_end: return end_back;
+    default: return exchanged_buffers(m, kernel);
+  }
+}
+
 }  // namespace
 
-std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel,
-                                      bool divided) {
+std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel) {
   const Role role = module.role;
-  if (divided) return divided_buffers(role, kernel);
+  const bool shared = in_block(role) && !is_plain(decoder);
+  if (module.cut != ProductCut::none)
+    return shared ? divided_shared_buffers(module, kernel) : divided_buffers(module, kernel);
+  if (module.folded)
+    return module.exchanged ? folded_buffers(module, kernel)
+                            : divided_shared_buffers(module, kernel);
   if (decoder.moe.balance_loss > 0 && (role == Role::router || role == Role::head))
     return balanced(role, kernel);
   if (module.exchanged) return exchanged_buffers(module, kernel);
   if (decoder.ends.embedding_norm &&
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);
-  if (in_block(role) && !is_plain(decoder)) {
+  if (shared) {
     if (kernel == Kernel::backward) return shared_backward(module);
     return decoder.adapted() ? adapted_forward(decoder, module) : shared_forward(module);
   }

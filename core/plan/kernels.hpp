@@ -15,6 +15,7 @@
 //                module's pass once the ranks have added up, or gathered, what the pass left
 //   forward_begin, backward_begin  buffers_of(decoder, module, that kernel): what comes before a
 //                pass through experts that ranks divide, up to what is sent to the ranks that have them
+//                (backward_end of a router: the mean of what ranks have of its input's gradient)
 //   attention    saved u, workspace w      of whole samples, with this rank's part of the heads, where
 //                ranks divide samples; forward and backward of attn_proj are the projection then
 //   attention_backward  saved r, workspace u
@@ -70,7 +71,9 @@ namespace shardmark {
 /// `partial` is what the ranks that divide a module add up, and `balance` the sums from which the
 /// loss that balances experts is made: a router writes those of its layer.
 /// `home` has rows at the rank to which they belong, and `away` at the one that has their experts;
-/// counts are those of rows per expert.
+/// counts are those of rows per expert. If ranks divide layers as well, `home` has the rows of all
+/// lanes (mixture_sizes.hpp), with the tokens, the choices and the weights of these pairs, or the
+/// weights' gradients, and the pairs of each lane beside them.
 enum class ModuleBuffer : std::uint8_t {
   tokens,
   x_in,
@@ -84,7 +87,11 @@ enum class ModuleBuffer : std::uint8_t {
   counts_sent,
   counts_received,
   home,
-  away
+  away,
+  pair_tokens,
+  pair_choices,
+  pair_weights,
+  lane_pairs
 };
 
 /// One operand of a module's call, and whether the call reads or writes it.
@@ -95,10 +102,9 @@ struct BufferUse {
 
 /// The buffers of one call of a decoder's module, in operand order; a list module has none. From
 /// the second micro-batch on the loss is updated and not written. The blocks of GPT-2 and Llama
-/// name what each module needs; in other blocks each module may use all buffers of the block. If
-/// the layers are `divided` among ranks, a pass through a divided module has two calls.
-std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel,
-                                      bool divided = false);
+/// name what each module needs; in other blocks each module may use all buffers of the block. A
+/// pass through a module that ranks divide has two calls.
+std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel);
 
 namespace operand {
 /// The operands of an update: its moments are followed by the clip and, if the master is rounded,

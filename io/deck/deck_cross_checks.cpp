@@ -183,18 +183,30 @@ std::string unspreadable_shards(const Deck& deck) {
   return {};
 }
 
+// What is refused if ranks divide layers as well as experts.
+void check_folding(const Deck& deck, const Origin& origin) {
+  const ZeroSpec& z = deck.zero;
+  if (z.parallel.same_experts_near)
+    origin.refuse("deepspeed.use_data_before_expert_parallelism", true,
+                  "DeepSpeed does not support it beside tensor_parallel.autotp_size: remove the "
+                  "key");
+  if (z.stage == 0 && z.precision.model != Dtype::fp32 && !z.optimizer.unfused)
+    origin.not_modelled("deepspeed.zero_optimization.stage", 0,
+                        "DeepSpeed's own Adam with divided layers and experts: set "
+                        "optimizer.params.torch_adam to true, or another stage");
+}
+
 // What is not modelled beside experts that ranks divide.
 void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin) {
-  const auto [tensors, samples, experts] = deck.zero.parallel.axes();
+  const MeshAxis tensors = deck.zero.parallel.axes()[0];
   const ZeroSpec& z = deck.zero;
   const std::string model = unspreadable(deck.model, axis.ranks);
   const std::string lacking = !model.empty()                ? model
-                              : tensors.ranks > 1           ? "tensor_parallel.autotp_size"
-                              : samples.ranks > 1           ? "sequence_parallel_size"
                               : z.stage == 3                ? unspreadable_shards(deck)
                               : z.offload_optimizer.enabled ? "offload_optimizer"
                                                             : "";
   check_axis(deck, axis, lacking, origin);
+  if (tensors.ranks > 1) check_folding(deck, origin);
   if (z.stage == 0 && z.precision.model == Dtype::fp32 && z.gradient_clipping > 0)
     origin.not_modelled("deepspeed.gradient_clipping", z.gradient_clipping,
                         "at stage 0 in fp32 DeepSpeed averages norms of ranks with other experts: "
@@ -208,21 +220,36 @@ void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin)
                   "DeepSpeed needs it for experts: set it to true");
 }
 
+// What DeepSpeed 0.19.8 says to divided samples beside another axis. Without the mpu of Ulysses it
+// runs, but the weights of ranks that divide a sample drift apart (docs/axes.md).
+void check_beside_samples(const MeshAxis& tensors, const MeshAxis& samples, const MeshAxis& experts,
+                          const Origin& origin) {
+  if (experts.ranks > 1)
+    origin.refuse(
+        std::string(samples.key), samples.ranks,
+        "DeepSpeed refuses it beside expert_parallel (\"AutoEP does not currently support "
+        "tensor model parallelism from mpu\"): remove the key, or set "
+        "expert_parallel.enabled to false");
+  if (tensors.ranks > 1)
+    origin.refuse(
+        std::string(samples.key), samples.ranks,
+        "beside tensor_parallel.autotp_size the same ranks would divide layers and "
+        "samples, and DeepSpeed stops (\"Data inconsistency within the TP group\"): remove "
+        "either key");
+}
+
 void check_axes(const Deck& deck, const Origin& origin) {
   const auto [tensors, samples, experts] = deck.zero.parallel.axes();
+  if (samples.ranks > 1) check_beside_samples(tensors, samples, experts, origin);
   if (tensors.ranks > 1) {
-    const std::string what = undividable(deck.model, tensors.ranks);
+    const std::string what = undividable(deck.model, tensors.ranks, experts.ranks > 1);
     check_axis(deck, tensors,
                what.empty()
                    ? what
                    : "AutoTP cannot divide the model evenly, or it is not modelled, with " + what,
                origin);
   }
-  if (samples.ranks > 1)
-    check_axis(
-        deck, samples,
-        tensors.ranks > 1 ? "tensor_parallel.autotp_size" : unsplittable(deck.model, samples.ranks),
-        origin);
+  if (samples.ranks > 1) check_axis(deck, samples, unsplittable(deck.model, samples.ranks), origin);
   if (experts.ranks > 1) check_experts(deck, experts, origin);
 }
 

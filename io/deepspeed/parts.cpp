@@ -42,12 +42,38 @@ std::int64_t tensor_ranks(const DsValues& c) {
   return std::max<std::int64_t>(number_of(c.at("autotp_size")), 1);
 }
 
-// What AutoTP divides is modelled as it does by itself. These keys would make it divide, or send,
-// something else.
-void check_tensor_parallel(const DsValues& c, const Origin& origin) {
+constexpr std::string_view expert_ranks_key = "autoep_size";
+
+bool divides_experts(const DsValues& c) {
+  return c.flag("enabled");
+}
+
+// AutoTP's preset for mixtures, which divides attention alone.
+constexpr std::string_view mixture_preset = "mixtral";
+
+// Beside AutoEP, AutoTP has to be told what it divides: what transformers says of mixtures it
+// refuses.
+void check_folding(const DsValues& tensors, const DsValues& experts, const Origin& origin) {
+  const Json preset = tensors.at("preset_model"), other = experts.at("preset_model");
+  if (preset != mixture_preset)
+    origin.refuse(tensors.key("preset_model"), preset,
+                  "beside expert_parallel AutoTP takes a mixture by a preset alone (DeepSpeed: "
+                  "\"HuggingFace tp_plan contains unsupported partition style(s)\"): set it to "
+                  "\"mixtral\"");
+  if (!other.is_null() && other != mixture_preset)
+    origin.refuse(experts.key("preset_model"), other,
+                  "DeepSpeed needs the one of tensor_parallel.preset_model: set it to \"mixtral\", "
+                  "or remove the key");
+}
+
+// What AutoTP divides is modelled as it does by itself, or by its preset beside AutoEP. These keys
+// would make it divide, or send, something else.
+void check_tensor_parallel(const DsValues& c, bool folds, const Origin& origin) {
   if (tensor_ranks(c) == 1) return;
+  if (const Json preset = c.at("preset_model"); !folds && !counts_as_absent(preset))
+    origin.not_modelled(c.key("preset_model"), preset, "remove the key");
   for (const char* name : {"tp_overlap_comm", "vocab_parallel_lm_head", "vocab_parallel_ce_backend",
-                           "partition_config", "preset_model", "injection_policy_tuple"})
+                           "partition_config", "injection_policy_tuple"})
     if (const Json value = c.at(name); !counts_as_absent(value) && value != "torch")
       origin.not_modelled(c.key(name), value, "remove the key");
 }
@@ -62,12 +88,6 @@ void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& 
         fmt::format("does not match tensor_parallel.autotp_size ({}): remove the key", size));
   if (const Json grain = group.at("tp_grain_size"); number_of(grain) != 1)
     origin.not_modelled(group.key("tp_grain_size"), grain, "remove the key");
-}
-
-constexpr std::string_view expert_ranks_key = "autoep_size";
-
-bool divides_experts(const DsValues& c) {
-  return c.flag("enabled");
 }
 
 // What AutoEP does by itself is modelled. These keys would make it find other modules, route
@@ -138,13 +158,15 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
     if (from == nullptr || !from->given(name) || counts_as_absent(from->at(name))) continue;
     parts.emplace(part.path, DsValues(origin, from->key(name), from->at(name), part));
   }
+  const auto experts = parts.find("expert_parallel");
+  const bool folds = experts != parts.end() && divides_experts(experts->second);
   if (const auto it = parts.find("tensor_parallel"); it != parts.end()) {
-    check_tensor_parallel(it->second, origin);
+    check_tensor_parallel(it->second, folds, origin);
+    if (folds && tensor_ranks(it->second) > 1) check_folding(it->second, experts->second, origin);
     if (const auto group = parts.find("tensor_parallel.tensor_parallel"); group != parts.end())
       check_tensor_group(it->second, group->second, origin);
   }
-  if (const auto it = parts.find("expert_parallel"); it != parts.end())
-    check_expert_parallel(it->second, origin);
+  if (experts != parts.end()) check_expert_parallel(experts->second, origin);
   return parts;
 }
 

@@ -34,8 +34,7 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
   // Routers under torch's re-entrant checkpointing leave logits without a graph.
   b.balance_scale = program.model.reentrant ? 0 : b.grad_scale;
   std::size_t i = 0;
-  for (const BufferUse& use :
-       buffers_of(decoder, module, event.kernel, program.model.spec.part.cuts())) {
+  for (const BufferUse& use : buffers_of(decoder, module, event.kernel)) {
     const Bound& bound = ops[i++];
     switch (use.buffer) {
       case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
@@ -53,6 +52,10 @@ TransformerBuffers buffers(const Program& program, const Decoder& decoder, const
       case ModuleBuffer::counts_received: b.counts_received = bound.as<std::int32_t>(); break;
       case ModuleBuffer::home: b.home = bound.data; break;
       case ModuleBuffer::away: b.away = bound.data; break;
+      case ModuleBuffer::pair_tokens: b.pair_tokens = bound.as<std::int64_t>(); break;
+      case ModuleBuffer::pair_choices: b.pair_choices = bound.as<std::int64_t>(); break;
+      case ModuleBuffer::pair_weights: b.pair_weights = bound.data; break;
+      case ModuleBuffer::lane_pairs: b.lane_pairs = bound.as<std::int64_t>(); break;
       case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
     }
   }

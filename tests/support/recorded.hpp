@@ -122,6 +122,26 @@ inline json as_recorded(const json& rows) {
   return list;
 }
 
+/// Recordings tell groups by their ranks. Where two axes make groups of the same ranks, rows have
+/// the first name of those, but for all_to_all, which goes to the ranks that divide experts, and of
+/// which what this rank sends and receives in all was recorded.
+inline json by_first_name(json rows, const json& raw) {
+  if (!raw.contains("groups") || !raw.at("groups").contains("tensor") ||
+      !raw.at("groups").contains("expert"))
+    return rows;
+  const json& groups = raw.at("groups");
+  for (json& row : rows) {
+    if (row[1] == "all_to_all") row[5] = "";
+    if (row.size() < 7 || row[1] == "all_to_all") continue;
+    for (const char* name : {"data", "tensor", "expert", "expert_data"})
+      if (groups.at(name) == groups.at(row[6].get<std::string>())) {
+        row[6] = name;
+        break;
+      }
+  }
+  return rows;
+}
+
 /// Returns whether every step of the recording overflowed.
 inline bool overflows(const Recording& r) {
   return r.name.find("overflow") != std::string::npos;

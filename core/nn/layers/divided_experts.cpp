@@ -56,6 +56,97 @@ void weigh_each(const Context& ctx, const Routes& by, std::int64_t columns, cons
       });
 }
 
+// The pairs that a lane has of an expert.
+KOKKOS_INLINE_FUNCTION std::int32_t pairs_in(const std::int32_t* starts, std::int64_t expert,
+                                             std::int64_t lanes, std::int64_t lane) {
+  const std::int64_t pairs = starts[expert + 1] - starts[expert];
+  return static_cast<std::int32_t>((pairs + lanes - 1 - lane) / lanes);
+}
+
+template<class T>
+void describe_lane(const Context& ctx, const Routes& by, const PairLanes& in,
+                   const LanePairs& pairs, T* weights) {
+  const PairLanes lanes = in;
+  const LanePairs to = pairs;
+  const std::int32_t* sources = lanes.sources;
+  const float* of_pairs = by.weights;
+  const std::int64_t first = lanes.own * lanes.places, per_token = by.per_token;
+  kernel::for_each(
+      ctx, "shardmark::describe_lane", lanes.places, KOKKOS_LAMBDA(std::int64_t i) {
+        const std::int64_t place = first + i;
+        const std::int32_t pair = sources[place];
+        to.tokens[place] = pair < 0 ? 0 : pair / per_token;
+        to.choices[place] = pair < 0 ? 0 : pair % per_token;
+        round_to(weights[place], pair < 0 ? 0.0f : of_pairs[pair]);
+      });
+  const std::int32_t* starts = by.starts;
+  const std::int64_t experts = by.experts;
+  kernel::for_each(
+      ctx, "shardmark::count_lane", 1, KOKKOS_LAMBDA(std::int64_t) {
+        std::int64_t all = 0;
+        for (std::int64_t e = 0; e < experts; ++e)
+          all += pairs_in(starts, e, lanes.lanes, lanes.own);
+        to.pairs[lanes.own] = all;
+      });
+}
+
+template<class T>
+void collect_own(const Context& ctx, const Routes& by, const PairLanes& lanes, std::int64_t columns,
+                 const T* x, T* rows) {
+  const std::int32_t* sources = lanes.sources;
+  const std::int64_t first = lanes.own * lanes.places, per_token = by.per_token;
+  kernel::for_each_row(
+      ctx, "shardmark::collect_lane", lanes.places,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t i) {
+        const std::int32_t pair = sources[first + i];
+        const T* from = x + (pair < 0 ? 0 : pair / per_token) * columns;
+        T* to = rows + (first + i) * columns;
+        row.loop(columns, [&](std::int64_t j) { to[j] = pair < 0 ? T(0) : from[j]; });
+      });
+}
+
+template<class T>
+void weigh_all(const Context& ctx, const Routes& by, const PairLanes& lanes, std::int64_t columns,
+               const T* dy, const T* returned, T* rows, T* weights) {
+  const std::int32_t* sources = lanes.sources;
+  const float* of_pairs = by.weights;
+  const std::int64_t per_token = by.per_token;
+  kernel::for_each_row(
+      ctx, "shardmark::weigh_lanes", lanes.all_places(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
+        const std::int32_t pair = sources[place];
+        const float weight = pair < 0 ? 0.0f : of_pairs[pair];
+        const T *d = dy + (pair < 0 ? 0 : pair / per_token) * columns,
+                *y = returned + place * columns;
+        T* to = rows + place * columns;
+        const auto dweight = row.template sum<float>(
+            columns, [&](std::int64_t j) { return widen(d[j]) * widen(y[j]); });
+        row.once([&] { round_to(weights[place], pair < 0 ? 0.0f : dweight); });
+        row.loop(columns, [&](std::int64_t j) { round_to(to[j], weight * widen(d[j])); });
+      });
+}
+
+template<class T, class X>
+void combine_own(const Context& ctx, const Routes& by, const PairLanes& lanes, std::int64_t columns,
+                 const T* rows, X* dx, bool add) {
+  const std::int32_t* places = by.places;
+  const std::int64_t first = lanes.own * lanes.places, end = first + lanes.places;
+  const std::int64_t per_token = by.per_token;
+  kernel::for_each_row(
+      ctx, "shardmark::combine_lane", by.rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+        X* to = dx + r * columns;
+        row.loop(columns, [&](std::int64_t j) {
+          float sum = add ? widen(to[j]) : 0.0f;
+          for (std::int64_t p = r * per_token; p < (r + 1) * per_token; ++p) {
+            const std::int64_t place = places[p];
+            if (place >= first && place < end) sum += widen(rows[place * columns + j]);
+          }
+          round_to(to[j], sum);
+        });
+      });
+}
+
 }  // namespace
 
 void count_rows(const Context& ctx, const Routes& routes, std::int32_t* counts) {
@@ -95,6 +186,70 @@ void weigh_gradients(const Context& ctx, const Routes& routes, std::int64_t colu
   with_storage(dy.dtype, [&](auto type) {
     using T = decltype(type);
     weigh_each(ctx, routes, columns, dy.as<T>(), returned.as<T>(), sorted.as<T>(), dweights);
+  });
+}
+
+void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes) {
+  const Routes to = routes;
+  const PairLanes in = lanes;
+  kernel::for_each(
+      ctx, "shardmark::empty_lanes", in.all_places(),
+      KOKKOS_LAMBDA(std::int64_t place) { in.sources[place] = -1; });
+  kernel::for_each(
+      ctx, "shardmark::place_in_lanes", to.experts * in.lanes, KOKKOS_LAMBDA(std::int64_t part) {
+        const std::int64_t expert = part / in.lanes, lane = part % in.lanes;
+        std::int64_t place = lane * in.places;
+        for (std::int64_t e = 0; e < expert; ++e) place += pairs_in(to.starts, e, in.lanes, lane);
+        for (std::int64_t i = to.starts[expert] + lane; i < to.starts[expert + 1]; i += in.lanes) {
+          const std::int32_t pair = to.sources[i];
+          to.places[pair] = static_cast<std::int32_t>(place);
+          in.sources[place++] = pair;
+        }
+      });
+}
+
+void count_lane_rows(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                     std::int32_t* counts) {
+  const std::int32_t* starts = routes.starts;
+  const std::int64_t all = lanes.lanes, own = lanes.own;
+  kernel::for_each(
+      ctx, "shardmark::count_lane_rows", routes.experts,
+      KOKKOS_LAMBDA(std::int64_t e) { counts[e] = pairs_in(starts, e, all, own); });
+}
+
+void collect_lane(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                  std::int64_t columns, ConstStored x, Stored rows, const LanePairs& pairs) {
+  with_storage(x.dtype, [&](auto type) {
+    using T = decltype(type);
+    collect_own(ctx, routes, lanes, columns, x.as<T>(), rows.as<T>());
+    describe_lane(ctx, routes, lanes, pairs, pairs.weights.as<T>());
+  });
+}
+
+void weigh_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                 std::int64_t columns, ConstStored dy, ConstStored returned, Stored rows,
+                 Stored weights) {
+  with_storage(dy.dtype, [&](auto type) {
+    using T = decltype(type);
+    weigh_all(ctx, routes, lanes, columns, dy.as<T>(), returned.as<T>(), rows.as<T>(),
+              weights.as<T>());
+  });
+}
+
+void combine_lane(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                  std::int64_t columns, ConstStored rows, ConstStored weights, Stored dx, bool add,
+                  float* dweights) {
+  with_types(rows, dx, [&](auto type, auto dx_type) {
+    using T = decltype(type);
+    combine_own(ctx, routes, lanes, columns, rows.as<T>(), dx.as<decltype(dx_type)>(), add);
+    const T* of_places = weights.as<T>();
+    const std::int32_t* places = routes.places;
+    const std::int64_t first = lanes.own * lanes.places, end = first + lanes.places;
+    kernel::for_each(
+        ctx, "shardmark::own_weights", routes.pairs(), KOKKOS_LAMBDA(std::int64_t p) {
+          const std::int64_t place = places[p];
+          dweights[p] = place >= first && place < end ? widen(of_places[place]) : 0.0f;
+        });
   });
 }
 

@@ -120,10 +120,11 @@ class BlockCall : public BlockTensors {
     const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
     const Scratch scratch(*this, "block", w.gemm);
     if (role == Role::experts)
-      return mixture().divided().backward_end(norm_gradient(scratch, w.dnorm2), mixture().shares());
-    const bool mlp = role == Role::gate || role == Role::up;
-    const Stored sum = norm_gradient(scratch, mlp ? w.dnorm2 : w.dnorm1);
-    if (begins_input_gradient(decoder, role))
+      return mixture().divided().backward_end(scratch, w.mixture, norm_gradient(scratch, w.dnorm2),
+                                              mixture().shares());
+    const bool router = role == Role::router, mlp = role == Role::gate || role == Role::up;
+    const Stored sum = norm_gradient(scratch, mlp || router ? w.dnorm2 : w.dnorm1);
+    if (router || begins_input_gradient(decoder, role))
       convert(ctx, rows * h, sum, partial());
     else
       accumulate(ctx, rows * h, sum, partial());
@@ -290,8 +291,7 @@ class BlockCall : public BlockTensors {
     const bool reads_output = role == Role::experts || role == decoder.moe.ends();
     const ConstStored dy = reads_output ? output_gradient(scratch, w) : dnorm;
     mixture().backward(role, t, g, scratch, w.mixture, dy, dnorm);
-    const Role first = decoder.moe.begins();
-    if (role == first) without_norm(dnorm);
+    if (role == decoder.moe.begins()) without_norm(dnorm);
   }
 };
 

@@ -15,13 +15,25 @@ ExpertArrivals DividedExperts::arrivals() const {
           ints(s_.own_starts)};
 }
 
+PairLanes DividedExperts::lanes() const {
+  const RowLanes l = row_lanes(c_.dims);
+  return {l.count, l.own, l.places, reinterpret_cast<std::int32_t*>(c_.saved_at(s_.lane_sources))};
+}
+
 void DividedExperts::forward_begin() const {
-  count_rows(c_.ctx, routes_, c_.b.counts_sent);
+  if (folds()) {
+    place_in_lanes(c_.ctx, routes_, lanes());
+    count_lane_rows(c_.ctx, routes_, lanes(), c_.b.counts_sent);
+  } else {
+    count_rows(c_.ctx, routes_, c_.b.counts_sent);
+  }
   if (!c_.b.expert_rows.empty()) {
     const auto counts = on_host(c_.ctx, c_.b.counts_sent, moe_.experts);
     for (std::size_t e = 0; e < counts.size(); ++e) c_.b.expert_rows[e] += counts[e];
   }
-  collect_rows(c_.ctx, routes_, c_.h, x_, home());
+  if (!folds()) return collect_rows(c_.ctx, routes_, c_.h, x_, home());
+  collect_lane(c_.ctx, routes_, lanes(), c_.h, x_, home(),
+               {c_.b.pair_tokens, c_.b.pair_choices, pair_weights(), c_.b.lane_pairs});
 }
 
 void DividedExperts::forward(Tensors t, const Scratch& scratch,
@@ -57,12 +69,16 @@ void DividedExperts::forward(Tensors t, const Scratch& scratch,
 
 void DividedExperts::forward_end(Stored out) const {
   const Stored returned = c_.saved(s_.returned);
-  convert(c_.ctx, routes_.pairs() * c_.h, returned, home());
+  const std::int64_t rows = folds() ? lanes().all_places() : routes_.pairs();
+  convert(c_.ctx, rows * c_.h, returned, home());
   combine_rows(c_.ctx, routes_, c_.h, routes_.weights, returned, out, false);
 }
 
 void DividedExperts::backward_begin(const Scratch& scratch, const MixtureBackwardWorkspace& w,
                                     ConstStored dy) const {
+  if (folds())
+    return weigh_lanes(c_.ctx, routes_, lanes(), c_.h, dy, c_.saved(s_.returned), home(),
+                       pair_weights());
   weigh_gradients(c_.ctx, routes_, c_.h, dy, c_.saved(s_.returned), home(),
                   scratch.fp32(w.dweights));
 }
@@ -103,8 +119,11 @@ void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
   unsort_arrivals(c_.ctx, by, h, rows, away());
 }
 
-void DividedExperts::backward_end(Stored dx, bool add) const {
-  combine_rows(c_.ctx, routes_, c_.h, nullptr, home(), dx, add);
+void DividedExperts::backward_end(const Scratch& scratch, const MixtureBackwardWorkspace& w,
+                                  Stored dx, bool add) const {
+  if (!folds()) return combine_rows(c_.ctx, routes_, c_.h, nullptr, home(), dx, add);
+  combine_lane(c_.ctx, routes_, lanes(), c_.h, home(), pair_weights(), dx, add,
+               scratch.fp32(w.dweights));
 }
 
 }  // namespace shardmark

@@ -27,11 +27,16 @@ class DividedExperts {
                       ConstStored dy) const;
   void backward(Tensors t, Gradients g, const Scratch& scratch,
                 const MixtureBackwardWorkspace& w) const;
-  void backward_end(Stored dx, bool add) const;
+  void backward_end(const Scratch& scratch, const MixtureBackwardWorkspace& w, Stored dx,
+                    bool add) const;
 
  private:
   Stored home() const { return {c_.dims.dtype, c_.b.home}; }
   Stored away() const { return {c_.dims.dtype, c_.b.away}; }
+  // Whether ranks divide layers as well. This rank's rows are those of its lane then.
+  bool folds() const { return c_.dims.part.cuts(); }
+  PairLanes lanes() const;
+  Stored pair_weights() const { return {c_.dims.dtype, c_.b.pair_weights}; }
   ExpertArrivals arrivals() const;
   std::int64_t own() const { return moe_.experts / c_.dims.expert_part.ranks; }
 

@@ -124,7 +124,10 @@ void Mixture::backward(Role role, Tensors t, Gradients g, const Scratch& scratch
     case Role::router:
       choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights),
                               balance_backward(scratch, w), scratch[w.dlogits]);
-      return product_backward(t, g, scratch, scratch[w.dlogits], moe_.experts, dx);
+      product_backward(t, g, scratch, scratch[w.dlogits], moe_.experts, dx);
+      // Of ranks that divide layers, each has the part of its lane.
+      if (c_.divided()) convert(c_.ctx, c_.rows * c_.h, c_.partial(), dx);
+      return;
     case Role::shared_down:
       return shared_down_backward(t, g, scratch, w, weighs() ? scratch[w.dshared] : dy);
     case Role::shared_up:

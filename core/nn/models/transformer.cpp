@@ -15,8 +15,8 @@ namespace {
 template<class F>
 void for_each_piece(const TransformerDims& dims, Stored logits, const F& f) {
   const HeadPieces pieces(dims);
-  if (dims.part.cuts())
-    return f(0, pieces.columns, logits.at(pieces.row(dims.part.rank * pieces.columns, 0)));
+  if (dims.head_part.cuts())
+    return f(0, pieces.columns, logits.at(pieces.row(dims.head_part.rank * pieces.columns, 0)));
   for (std::int64_t v = 0; v < dims.vocab; v += pieces.columns)
     f(v, pieces.columns_of(v), logits.at(pieces.row(v, 0)));
 }
@@ -45,7 +45,7 @@ void head_forward(const ModuleCall& c, Tensors t) {
     const ConstStored bias = t.bias.data == nullptr ? t.bias : t.bias.at(v);
     linear.forward(c.h, count, c.saved(s.norm), t.weight.at(v * c.h), bias, to);
   });
-  if (!c.divided()) loss_of_logits(c);
+  if (!c.dims.head_part.cuts()) loss_of_logits(c);
 }
 
 void head_backward_end(const ModuleCall& c) {
@@ -61,7 +61,7 @@ void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
     if (g.weight.data != nullptr)
       linear.backward_weight(c.h, count, d, c.saved(s.norm), g.weight.at(v * c.h), g.accumulate);
-    if (c.divided())
+    if (c.dims.head_part.cuts())
       linear.backward_input(c.h, count, d, t.weight.at(v * c.h), c.partial());
     else
       linear.backward_input(c.h, count, d, t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);

@@ -28,8 +28,12 @@ struct TransformerBuffers {
   void *home = nullptr, *away = nullptr;   // rows of experts that ranks divide, as they are sent
   std::int32_t* counts_sent = nullptr;     // [experts], how many of this rank's rows each one has
   const std::int32_t* counts_received = nullptr;  // [ranks][experts of this rank]
-  void* saved = nullptr;           // what forward saves, as the unit's layout says, saved_elems
-  double* loss = nullptr;          // (+)= the micro-batch's mean cross-entropy
+  // The pairs of all lanes, if ranks divide layers as well as experts.
+  std::int64_t *pair_tokens = nullptr, *pair_choices = nullptr;
+  void* pair_weights = nullptr;
+  std::int64_t* lane_pairs = nullptr;  // [lanes]: how many each lane has
+  void* saved = nullptr;               // what forward saves, as the unit's layout says, saved_elems
+  double* loss = nullptr;              // (+)= the micro-batch's mean cross-entropy
   float* balance = nullptr;        // the sums of balance_elems: in a router's forward its layer's
   bool first_loss = true;          // overwrite the loss
   float grad_scale = 1;            // factor of the logits' gradient

@@ -50,6 +50,12 @@ struct AxisPart {
   bool operator==(const AxisPart&) const = default;
 };
 
+/// How ranks divide the weight of a product: by `columns`, its outputs, so that each rank has a
+/// part of them and the gradient of the input is a sum over ranks; or by `rows`, its inputs, so
+/// that the output is a sum over ranks. These are DeepSpeed's words, which multiplies by the
+/// transpose.
+enum class ProductCut : std::uint8_t { none, columns, rows };
+
 /// The section `model`: the sizes of a family, or a list of modules with their parameters.
 struct ModelSpec {
   Family family = Family::gpt2;

@@ -68,17 +68,14 @@ struct Width {
 /// sizes of one part.
 Width width_of(const ModelSpec& spec, Role role);
 
-/// How ranks divide the weight of a product: by `columns`, its outputs, so that each rank has a
-/// part of them and the gradient of the input is a sum over ranks; or by `rows`, its inputs, so
-/// that the output is a sum over ranks. These are DeepSpeed's words, which multiplies by the
-/// transpose.
-enum class Cut : std::uint8_t { none, columns, rows };
-/// How AutoTP divides the modules of a role, which norms and embeddings are spared.
-Cut cut_of(Role role);
+/// How AutoTP divides the modules of a role, which norms and embeddings are spared: not at all if
+/// no layer is divided. Its preset for mixtures, the only one that AutoEP takes beside it, leaves
+/// the head whole, too.
+ProductCut cut_of(const ModelSpec& spec, Role role);
 
 /// Why the layers of a model cannot be divided among `ranks`; empty if they can. The sentence
-/// begins with what the model has.
-std::string undividable(const ModelSpec& spec, std::int64_t ranks);
+/// begins with what the model has. Beside divided experts AutoTP divides attention alone.
+std::string undividable(const ModelSpec& spec, std::int64_t ranks, bool experts_too = false);
 /// Why the experts of a model's layers cannot be divided among `ranks`, worded likewise; empty if
 /// they can.
 std::string unspreadable(const ModelSpec& spec, std::int64_t ranks);

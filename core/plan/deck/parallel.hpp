@@ -16,6 +16,7 @@ struct MeshAxis {
   std::string_view key;
   std::int64_t ranks;
   std::string_view remedy = "remove the key, or set it to 1";
+  bool of_world = false;  // its groups are blocks of all ranks, whatever other axes there are
 };
 
 /// Which ranks hold a parameter, divide its states, and add up its gradient: all of the partition
@@ -46,7 +47,7 @@ struct ParallelSpec {
     return {{{"deepspeed.tensor_parallel.autotp_size", tensor},
              {"deepspeed.sequence_parallel_size", sequence},
              {"deepspeed.expert_parallel.autoep_size", expert,
-              "set expert_parallel.enabled to false"}}};
+              "set expert_parallel.enabled to false", true}}};
   }
 };
 

@@ -30,6 +30,11 @@ void Collectives::declare_scratch() {
     if (stage == 3) need(Op::reduce_scatter, sent);
   }
   if (stage == 3 && knobs.use_all_reduce_for_fetch_params) need(Op::all_reduce, c_.precision.model);
+  if (c_.folds())  // core/plan/deepspeed/folded_gradients.hpp
+    bytes = std::max(
+        bytes, collective_scratch_bytes(Op::all_reduce, Dtype::fp32, c_.program.partition.padded,
+                                        c_.program.mesh.tensor_ranks(), c_.program.reductions,
+                                        c_.profile.staging_cap_bytes));
   if (bytes > 0) scratch_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
 }
 

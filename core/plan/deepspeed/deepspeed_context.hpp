@@ -51,9 +51,12 @@ struct DeepSpeedContext {
   /// that divide layers, and, at stage 0 alone, those that divide experts, or samples, which
   /// DeepSpeed takes for the ranks that divide layers there.
   int norm_group() const {
+    if (program.tensor_group >= 0) return program.tensor_group;
     if (shares_with_experts()) return program.expert_group;
-    return shares_with_sequence() ? program.sequence_group : program.tensor_group;
+    return shares_with_sequence() ? program.sequence_group : -1;
   }
+  /// Whether ranks divide layers as well as experts.
+  bool folds() const { return program.tensor_group >= 0 && program.expert_group >= 0; }
   bool divided() const { return norm_group() >= 0; }
   bool shares_with_experts() const { return stage() == 0 && program.expert_group >= 0; }
   bool shares_with_sequence() const { return stage() == 0 && program.sequence_group >= 0; }

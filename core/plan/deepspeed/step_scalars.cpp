@@ -52,6 +52,8 @@ void StepScalars::reduce_flag() {
 }
 
 void StepScalars::share_flag() {
+  if (c_.folds() && c_.shares_with_experts())
+    reduce(flag_, Reduction::max, c_.program.expert_group);
   if (c_.divided()) reduce(flag_, Reduction::max, c_.norm_group());
 }
 

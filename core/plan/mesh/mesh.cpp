@@ -21,6 +21,19 @@ std::vector<int> Mesh::partition_part(int first, int count, int apart) const {
   return ranks;
 }
 
+// Either kind of group has ranks that are neighbours or as far apart as the other kind has ranks.
+std::vector<int> Mesh::experts_part(bool apart) const {
+  const int holders = ranks_of(Holders::of_experts);
+  const int near = same_experts_near_ ? holders : expert_ranks_;
+  std::vector<int> ranks(static_cast<std::size_t>(apart ? world_ / near : near));
+  int next = apart ? rank_ % near : rank_ / near * near;
+  for (int& rank : ranks) {
+    rank = next;
+    next += apart ? near : 1;
+  }
+  return ranks;
+}
+
 std::vector<int> Mesh::tensor_group() const {
   std::vector<int> ranks(static_cast<std::size_t>(tensor_ranks_));
   int next = rank_ - tensor_rank();

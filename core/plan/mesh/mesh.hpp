@@ -9,15 +9,18 @@
 //
 // Ranks that divide sequences have all weights, and other gradients. So they are a block of the
 // partition, which they do not make smaller; a block has one sample at a time. Ranks that divide
-// experts are a block as well. Each has samples of its own, and the experts of one rank are held by
-// those at the same place of other blocks, which divide their states and add up their gradients:
+// experts are a block of the world. The experts of one rank are held by those at the same place of
+// other blocks, which divide their states and add up their gradients:
 //
 //     experts        0 1 | 2 3 | 4 5 | 6 7    each group has all experts of a layer
 //     same experts   0 2 4 6 , 1 3 5 7        states and gradients of experts
 //
+// Beside divided tensors a group of experts may have several groups of tensors, or be a part of
+// one: the ranks of a group of tensors have the same tokens, of which each sends a part.
+//
 // Source: DeepSpeed 0.19.8's utils/groups.py, _init_tp_mesh_device and
-// _create_expert_and_data_parallel, and runtime/sequence_parallel/parallel_state_sp.py; recorded in
-// tests/data/deepspeed_axes.json.
+// _create_expert_and_data_parallel, module_inject/auto_ep_folding.py, and
+// runtime/sequence_parallel/parallel_state_sp.py; recorded in tests/data/deepspeed_axes.json.
 #pragma once
 
 #include <vector>
@@ -46,18 +49,18 @@ class Mesh {
   int sequence_rank() const { return partition_rank() % sequence_ranks_; }
   /// The ranks that divide the experts of each layer, and this rank's place among them.
   int expert_ranks() const { return expert_ranks_; }
-  int expert_rank() const { return expert_rank_of(partition_rank()); }
-  /// The place of another rank of the partition among those that divide its experts.
+  int expert_rank() const { return expert_rank_of(rank_); }
+  /// The place of another rank among those that divide its experts.
   int expert_rank_of(int rank) const {
     return same_experts_near_ ? rank / ranks_of(Holders::of_experts) : rank % expert_ranks_;
   }
   /// How many ranks hold a parameter, and this rank's place among them.
   int ranks_of(Holders h) const {
-    return h == Holders::all ? partition_ranks() : partition_ranks() / expert_ranks_;
+    return h == Holders::all ? partition_ranks() : world_ / expert_ranks_;
   }
   int place_in(Holders h) const {
     if (h == Holders::all) return partition_rank();
-    return same_experts_near_ ? partition_rank() % ranks_of(h) : partition_rank() / expert_ranks_;
+    return same_experts_near_ ? rank_ % ranks_of(h) : rank_ / expert_ranks_;
   }
   /// How many parts of the mesh have samples of their own, and the one to which this rank belongs.
   int data_parts() const { return partition_ranks() / sequence_ranks_; }
@@ -71,12 +74,8 @@ class Mesh {
   std::vector<int> tensor_group() const;
   std::vector<int> sequence_group() const { return block(sequence_ranks_); }
   /// The ranks that together have all experts, and those that have the same ones.
-  std::vector<int> expert_group() const {
-    return same_experts_near_ ? stride(ranks_of(Holders::of_experts)) : block(expert_ranks_);
-  }
-  std::vector<int> same_experts_group() const {
-    return same_experts_near_ ? block(ranks_of(Holders::of_experts)) : stride(expert_ranks_);
-  }
+  std::vector<int> expert_group() const { return experts_part(same_experts_near_); }
+  std::vector<int> same_experts_group() const { return experts_part(!same_experts_near_); }
   /// The consecutive `size` ranks of the partition among which this rank is.
   std::vector<int> block(int size) const;
   /// The ranks of the partition with this rank's place in their blocks of `size`.
@@ -85,6 +84,8 @@ class Mesh {
  private:
   // Of the partition's ranks: `count` from `first` on, `apart` places from each other.
   std::vector<int> partition_part(int first, int count, int apart) const;
+  // Of all ranks: neighbours, or those at the same place among neighbours.
+  std::vector<int> experts_part(bool apart) const;
 
   int world_ = 1, rank_ = 0, tensor_ranks_ = 1, sequence_ranks_ = 1, expert_ranks_ = 1;
   bool same_experts_near_ = false;

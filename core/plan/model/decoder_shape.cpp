@@ -120,9 +120,13 @@ class DecoderBuilder {
       if (m.role == Role::sinks || m.role == Role::experts) containers_[name] = index;
       add_params(name, m.role);
     }
-    b_.shape().modules.back().order = order;
+    Module& module = b_.shape().modules.back();
+    module.order = order;
+    module.cut = cut_of(spec_, m.role);
+    module.folded = (m.role == Role::router || m.role == Role::experts) && spec_.part.cuts() &&
+                    spec_.expert_part.cuts();
     const bool embeds = m.role == Role::token_embedding || m.role == Role::position_embedding;
-    b_.shape().modules.back().input_gradient = !embeds && m.role != Role::sinks;
+    module.input_gradient = !embeds && m.role != Role::sinks;
   }
 
   int unit_of(Role role, std::int64_t layer) const {
@@ -259,7 +263,7 @@ class DecoderBuilder {
       cut(role, w);
       if (tensors > 1) {
         b_.param(name + ".bias", {w.out}, Init::zeros);
-        if (cut_of(role) == Cut::columns) cut(role, {w.out, 1});
+        if (cut_of(spec_, role) == ProductCut::columns) cut(role, {w.out, 1});
       }
     } else {
       const Init ones = decoder_.norm.unit_offset ? Init::zeros : Init::ones;
@@ -271,8 +275,8 @@ class DecoderBuilder {
   void cut(Role role, Width part) {
     const AxisPart& p = spec_.part;
     TensorSlice& slice = b_.shape().params.back().slice;
-    if (!p.cuts() || cut_of(role) == Cut::none) return;
-    const bool columns = cut_of(role) == Cut::columns;
+    if (cut_of(spec_, role) == ProductCut::none) return;
+    const bool columns = cut_of(spec_, role) == ProductCut::columns;
     const std::int64_t run = columns ? part.out * part.in : part.in;
     slice = {p.rank * run, run, run * p.ranks};
   }

@@ -17,17 +17,46 @@ std::int64_t balance_elems(const TransformerDims& d, std::int64_t layers) {
   return size_mul(sparse, 2 * d.decoder->moe.experts);
 }
 
-std::int64_t pairs_to(const TransformerDims& d, std::int64_t place) {
+namespace {
+
+// How many pairs of a lane `count` experts have, from `first` on. Expert e has the pairs e, e + E,
+// e + 2 E ... of a micro-batch.
+std::int64_t pairs_in_lane(const TransformerDims& d, std::int64_t lane, std::int64_t first,
+                           std::int64_t count) {
+  const std::int64_t experts = d.decoder->moe.experts, pairs = pairs_of(d);
+  const std::int64_t all = d.part.ranks, fewest = pairs / experts;
+  const auto of_expert = [&](std::int64_t rows) { return (rows + all - 1 - lane) / all; };
+  const std::int64_t more = std::clamp<std::int64_t>(pairs % experts - first, 0, count);
+  return size_mul(more, of_expert(fewest + 1)) + size_mul(count - more, of_expert(fewest));
+}
+
+}  // namespace
+
+RowLanes row_lanes(const TransformerDims& d) {
+  RowLanes of{d.part.ranks, d.part.rank, pairs_of(d)};
+  if (d.part.cuts() && d.decoder->moe.routing == Routing::balanced)
+    of.places = pairs_in_lane(d, 0, 0, d.decoder->moe.experts);
+  return of;
+}
+
+// Both groups are blocks of the world.
+std::int64_t lane_at(const TransformerDims& d, std::int64_t place) {
+  const std::int64_t all = d.part.ranks, first = d.part.rank - d.expert_part.rank % all;
+  return (first + all + place) % all;
+}
+
+std::int64_t pairs_to(const TransformerDims& d, std::int64_t lane, std::int64_t place) {
   const MoeSpec& moe = d.decoder->moe;
-  const std::int64_t pairs = pairs_of(d), own = moe.experts / d.expert_part.ranks;
-  if (moe.routing == Routing::learned) return pairs;
-  // Expert e has the pairs e, e + E, e + 2 E ...
-  const std::int64_t first = place * own, larger = pairs % moe.experts - first;
-  return size_mul(own, pairs / moe.experts) + std::clamp<std::int64_t>(larger, 0, own);
+  if (moe.routing == Routing::learned) return pairs_of(d);
+  const std::int64_t own = moe.experts / d.expert_part.ranks;
+  return pairs_in_lane(d, lane, place * own, own);
 }
 
 std::int64_t arriving_pairs(const TransformerDims& d) {
-  return size_mul(d.expert_part.ranks, pairs_to(d, d.expert_part.rank));
+  std::int64_t pairs = 0;
+  for (std::int64_t place = 0; place < d.expert_part.ranks; ++place)
+    pairs += pairs_to(d, lane_at(d, place), d.expert_part.rank);
+  return pairs;
 }
 
 namespace {
@@ -39,7 +68,9 @@ void take_arrivals(const TransformerDims& d, Offsets& o, MixtureSaved& s) {
   s.up = o.take(size_mul(arriving, f));
   s.arrivals = o.take_fp32(arriving);
   s.own_starts = o.take_fp32(d.decoder->moe.experts / d.expert_part.ranks + 1);
-  s.returned = o.take(size_mul(pairs_of(d), d.hidden));
+  const RowLanes by = row_lanes(d);
+  s.returned = o.take(size_mul(by.all_places(), d.hidden));
+  if (by.count > 1) s.lane_sources = o.take_fp32(by.all_places());
 }
 
 // The rows of which experts compute products.

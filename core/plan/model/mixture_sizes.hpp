@@ -18,9 +18,22 @@ std::int64_t pairs_of(const TransformerDims& dims);
 /// layer that has experts how many pairs each of them has, then the sum of its probabilities.
 std::int64_t balance_elems(const TransformerDims& dims, std::int64_t layers);
 
-/// If ranks divide the experts of a layer: how many pairs a rank sends to the rank at `place` of
-/// their group, and how many arrive at this one. With learned routing, the most that may be.
-std::int64_t pairs_to(const TransformerDims& dims, std::int64_t place);
+/// If ranks divide layers as well as experts, they have the same pairs, and each rank sends a part
+/// of them, its lane: of each expert's pairs every `count`-th one, beginning with its own number.
+/// Otherwise there is one lane. Source: DeepSpeed 0.19.8's moe/ep_tp_dispatch.py.
+struct RowLanes {
+  std::int64_t count = 1, own = 0;
+  std::int64_t places = 0;  // of each lane: the pairs of the largest one
+  std::int64_t all_places() const { return count * places; }
+};
+RowLanes row_lanes(const TransformerDims& dims);
+/// The lane of the rank at `place` of the group that divides experts.
+std::int64_t lane_at(const TransformerDims& dims, std::int64_t place);
+
+/// If ranks divide the experts of a layer: how many pairs a rank of `lane` sends to the rank at
+/// `place` of their group, and how many arrive at this one. With learned routing, the most that may
+/// be.
+std::int64_t pairs_to(const TransformerDims& dims, std::int64_t lane, std::int64_t place);
 std::int64_t arriving_pairs(const TransformerDims& dims);
 
 /// Offsets in `saved`. R is the number of rows, P of pairs, A of pairs that arrive from the ranks
@@ -39,7 +52,8 @@ struct MixtureSaved {
   std::int64_t gate = 0, up = 0;  // [A][f]
   std::int64_t arrivals = 0;      // [A], int32: the sorted place of what arrived at a place
   std::int64_t own_starts = 0;    // [E], int32: as starts, of this rank's experts
-  std::int64_t returned = 0;      // [P][h], the experts' outputs, sorted
+  std::int64_t returned = 0;      // [P][h], the experts' outputs, sorted; by lanes if there are any
+  std::int64_t lane_sources = 0;  // [places of all lanes], int32: the pair at a place, or -1
   std::int64_t shared_gate = 0, shared_up = 0;  // [R][s]
   std::int64_t shared_out = 0;                  // [R][h], before its factor
   std::int64_t shared_factor = 0;               // [R], fp32

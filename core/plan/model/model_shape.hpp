@@ -74,7 +74,10 @@ struct Module {
   // The parameter of a module inside that its own forward pass reads too, or -1: PEFT's modules ask
   // for the type of factor A.
   int reads_param = -1;
-  bool exchanged = false;  // ranks send each other what it reads and what it makes
+  bool exchanged = false;             // ranks send each other what it reads and what it makes
+  ProductCut cut = ProductCut::none;  // how ranks divide its product
+  // Of a router or of experts: ranks that divide layers, too, share the work on its rows.
+  bool folded = false;
   Bare bare = Bare::none;  // of a module without parameters, in forward order its calls:
   std::vector<BareCall> calls = {};
   bool block = false;  // whether it is a block, which activation checkpointing runs again

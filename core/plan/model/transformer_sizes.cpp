@@ -29,6 +29,7 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .part = s.part,
           .sequence_part = s.sequence_part,
           .expert_part = s.expert_part,
+          .head_part = cut_of(s, Role::head) == ProductCut::none ? AxisPart{} : s.part,
           .decoder = decoder};
 }
 

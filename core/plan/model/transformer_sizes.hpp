@@ -42,6 +42,7 @@ struct TransformerDims {
   // each sample. All other sizes are those of the whole.
   AxisPart part = {}, sequence_part = {};
   AxisPart expert_part = {};  // of each layer's experts
+  AxisPart head_part = {};    // of the head's outputs
   SharedDecoder decoder = {};
 
   /// The rows of every activation: micro_batch * sequence.

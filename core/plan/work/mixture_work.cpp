@@ -61,6 +61,7 @@ class MixtureWork : private WorkLists {
   // What surrounds the pass of divided experts.
   void exchange(Kernel kernel) {
     const std::int64_t h = d_.hidden;
+    if (d_.part.cuts()) return exchange_lanes(kernel);
     switch (kernel) {
       case Kernel::forward_begin:
         small("count_rows", moe_.experts, 1);
@@ -74,6 +75,28 @@ class MixtureWork : private WorkLists {
   }
 
  private:
+  // The same if ranks divide layers as well.
+  void exchange_lanes(Kernel kernel) {
+    const std::int64_t h = d_.hidden;
+    const RowLanes by = row_lanes(d_);
+    switch (kernel) {
+      case Kernel::forward_begin:
+        small("empty_lanes", by.all_places(), 1);
+        small("place_in_lanes", pairs_, moe_.experts);
+        small("count_lane_rows", moe_.experts, 1);
+        stream("collect_lane", by.places * h, h, 2);
+        small("describe_lane", by.places, 3);
+        return small("count_lane", moe_.experts, 1);
+      case Kernel::forward_end:
+        stream("convert", by.all_places() * h, 1, 2);
+        return combine(d_.dtype, false);
+      case Kernel::backward_begin: return stream("weigh_lanes", by.all_places() * h, h, 3);
+      default:
+        typed("combine_lane", Dtype::fp32, rows_ * h, h,
+              static_cast<double>(by.places * h * dtype_bytes(d_.dtype) + 4 * rows_ * h), 1);
+        return small("own_weights", pairs_, 1);
+    }
+  }
   // `turned`: the weight is [in][out].
   void product_forward(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
                        std::int64_t count = 1, bool turned = false) {

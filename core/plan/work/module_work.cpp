@@ -7,7 +7,7 @@ namespace shardmark {
 void ModuleWork::head_forward() {
   in_head_ = true;
   for_each_piece([&](std::int64_t, std::int64_t columns) { product_forward(h_, columns); });
-  if (!divided()) loss_of_logits();
+  if (!d_.head_part.cuts()) loss_of_logits();
 }
 
 void ModuleWork::loss_of_logits() {
@@ -26,7 +26,7 @@ void ModuleWork::head_backward() {
   in_head_ = true;
   for_each_piece([&](std::int64_t first, std::int64_t columns) {
     product_weight(h_, columns);
-    product_input(h_, columns, divided() ? d_.dtype : Dtype::fp32, first > 0);
+    product_input(h_, columns, d_.head_part.cuts() ? d_.dtype : Dtype::fp32, first > 0);
     if (bias_trained_) stream("bias_backward", rows_ * columns, columns, 1);
   });
 }
@@ -70,6 +70,9 @@ void ModuleWork::mixture(bool backward) {
   if (backward && reads_output && !decoder_.norms_after()) scale_gradient();
   add_mixture_work(d_, role_, backward, trained_, accumulate_, work_);
   if (backward && role_ == decoder_.moe.begins()) without_norm();
+  if (backward && role_ == Role::router && module_.folded)
+    typed("convert", d_.dtype, rows_ * h_, 1,
+          static_cast<double>(rows_ * h_ * (4 + dtype_bytes(d_.dtype))), 1);
   if (backward || role_ != last || module_.exchanged || decoder_.norms_after()) return;
   stream("residual", rows_ * h_, 1, 3);
   if (last == Role::shared_down) stream("residual", rows_ * h_, 1, 3);  // the other experts' sum
@@ -128,7 +131,8 @@ void ModuleWork::forward_end() {
 }
 
 void ModuleWork::backward_end() {
-  const bool copies = begins_input_gradient(decoder_, role_) || role_ == Role::head;
+  const bool copies =
+      begins_input_gradient(decoder_, role_) || role_ == Role::head || role_ == Role::router;
   const auto of_elem = static_cast<double>(dtype_bytes(d_.dtype) + (copies ? 4 : 8));
   typed(copies ? "convert" : "accumulate", d_.dtype, rows_ * h_, 1,
         static_cast<double>(rows_ * h_) * of_elem, 1);

@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <utility>
 
-#include <core/plan/collective_scratch.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
@@ -19,8 +18,9 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
       again_(program.model.recomputed_before()),
       decoder_(trains_ ? decoder_of(program.model.spec) : SharedDecoder()),
       divided_(trains_ && program.model.spec.part.cuts()),
+      tensors_(program, writer),
       sequences_(program, writer),
-      experts_(program, writer) {
+      experts_(program, writer, tensors_) {
   for (int m : p_.model.computing(VisitKind::pre_forward)) {
     const int unit = p_.model.modules[m].unit;
     if (unit < 0) continue;  // an alias in a unit without parameters
@@ -50,10 +50,9 @@ void ComputeWriter::declare(const Profile& profile) {
     balance_ = w_.slot("balance", Category::activation, Dtype::fp32, balance_elems(d, d.layers));
   if (divided_) {
     partial_ = w_.slot("partial", Category::activation, d.dtype, stream);
-    const std::int64_t scratch =
-        collective_scratch_bytes(Op::all_reduce, d.dtype, stream, p_.size_of(p_.tensor_group),
-                                 p_.reductions, profile.staging_cap_bytes);
-    if (scratch > 0) sums_ = w_.slot("partial_staging", Category::staging, Dtype::uint8, scratch);
+    std::int64_t summed = stream;
+    if (experts_.divides()) summed = std::max(summed, size_mul(row_lanes(d).places, d.hidden));
+    tensors_.declare(d.dtype, summed, profile);
     logits_at_ = head_saved(d).dlogits / dtype_bytes(d.dtype);
     logits_ = checked_mul(d.rows(), d.vocab, "logits");
   }
@@ -101,7 +100,8 @@ void ComputeWriter::begin_micro(int micro_batch) {
   in_backward_ = false;
   if (!trains_) return;
   w_.acquire(tokens_);
-  acquire({partial_, sums_, balance_});
+  acquire({partial_, balance_});
+  if (divided_) tensors_.begin_micro();
   if (!sequences_.divides()) {
     w_.compute(Kernel::load_batch, {w_.write(tokens_)});
     return;
@@ -110,28 +110,19 @@ void ComputeWriter::begin_micro(int micro_batch) {
   w_.compute(Kernel::load_batch, {w_.write(tokens_), sequences_.own_positions()});
 }
 
-// Partial sums are added up in the model's type, as torch does. Gathered logits lie in the pieces
-// that the head makes, one per rank.
-void ComputeWriter::exchange(Op op, Operand send, Operand receive) {
-  send.reads = receive.writes = true, send.writes = receive.reads = false;
-  std::vector<Operand> operands{send, receive};
-  if (op == Op::all_reduce && sums_ != no_slot) operands.push_back(w_.write(sums_));
-  w_.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none, w_[send.slot].dtype,
-                std::max(send.elems, receive.elems), operands, {}, p_.tensor_group);
-}
-
 void ComputeWriter::end_forward(int module) {
-  const Cut cut = cut_of(role(module));
+  const ProductCut cut = p_.model.modules[module].cut;
   const bool head = role(module) == Role::head;
-  if (cut == Cut::none || (cut == Cut::columns && !head)) return;
+  if (cut == ProductCut::none || (cut == ProductCut::columns && !head)) return;
   if (head) {
     const AxisPart& part = p_.model.spec.part;
     const int saved = units_[p_.model.modules[module].unit].saved;
     const std::int64_t own = logits_ / part.ranks;
-    exchange(Op::all_gather, w_.part(saved, logits_at_ + part.rank * own, own, true, false),
-             w_.part(saved, logits_at_, logits_, false, true));
+    // Gathered logits lie in the pieces that the head makes, one per rank.
+    tensors_.gather(w_.part(saved, logits_at_ + part.rank * own, own, true, false),
+                    w_.part(saved, logits_at_, logits_, false, true));
   } else {
-    exchange(Op::all_reduce, w_.read(partial_), w_.write(partial_));
+    tensors_.sum(w_.update(partial_));
   }
   write(Kernel::forward_end, module, {}, {});
 }
@@ -142,7 +133,10 @@ void ComputeWriter::end_backward() {
   if (exchanged(module)) return end_exchanged(Kernel::backward_end, module);
   if (role(module) == Role::attn_proj)
     return sequences_.backward(attention_place(module, Kernel::backward));
-  exchange(Op::all_reduce, w_.read(partial_), w_.write(partial_));
+  tensors_.sum(w_.update(partial_));
+  // Each rank's part is as many times the gradient as there are ranks.
+  if (p_.model.modules[module].folded)
+    w_.compute(Kernel::scale, {w_.update(partial_)}).divisor = p_.mesh.tensor_ranks();
   write(Kernel::backward_end, module, {}, {});
 }
 
@@ -151,7 +145,7 @@ void ComputeWriter::begin_exchanged(Kernel kernel, int module) {
   experts_.begin(forward);
   write(kernel, module, {}, {});
   if (forward) experts_.send_counts();
-  experts_.send_away();
+  experts_.send_away(forward);
 }
 
 void ComputeWriter::begin(int module, VisitKind visit) {
@@ -167,14 +161,16 @@ void ComputeWriter::begin_unless_begun(Kernel kernel, int module) {
 }
 
 void ComputeWriter::end_exchanged(Kernel kernel, int module) {
-  experts_.send_home();
+  const bool forward = kernel == Kernel::forward_end;
+  experts_.send_home(forward);
   write(kernel, module, {}, {});
-  experts_.end(kernel == Kernel::forward_end);
+  experts_.end(forward);
 }
 
 void ComputeWriter::end_micro() {
   end_backward();
-  release({partial_, sums_, balance_});
+  if (divided_) tensors_.end_micro();
+  release({partial_, balance_});
   if (sequences_.divides()) sequences_.end_micro();
   if (trains_) w_.release(tokens_);
 }
@@ -205,6 +201,10 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
     case ModuleBuffer::counts_received: return experts_.counts_received();
     case ModuleBuffer::home: return experts_.home();
     case ModuleBuffer::away: return experts_.away();
+    case ModuleBuffer::pair_tokens: return experts_.lanes().tokens();
+    case ModuleBuffer::pair_choices: return experts_.lanes().choices();
+    case ModuleBuffer::pair_weights: return experts_.lanes().weights();
+    case ModuleBuffer::lane_pairs: return experts_.lanes().pairs();
   }
   return no_slot;
 }
@@ -231,8 +231,7 @@ void ComputeWriter::write(Kernel kernel, int module, std::vector<Operand> operan
                           std::span<const int> params) {
   const int unit = p_.model.modules[module].unit;
   const Module& m = p_.model.modules[module];
-  const auto uses =
-      trains_ ? buffers_of(*decoder_, m, kernel, divided_) : std::span<const BufferUse>();
+  const auto uses = trains_ ? buffers_of(*decoder_, m, kernel) : std::span<const BufferUse>();
   for (const BufferUse& use : uses) operands.push_back(operand_of(use, unit, kernel));
   Event& e = w_.compute(kernel, operands, params);
   e.unit = unit;
@@ -317,9 +316,11 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
   const bool passes_on = trains_ && p_.model.modules[module].input_gradient;
   begin_unless_begun(Kernel::backward_begin, module);
   if (!trained.empty() || passes_on) write_backward(module, where, trained, grads);
+  const Module& m = p_.model.modules[module];
   const bool exchanges =
       exchanged(module) || (sequences_.divides() && role(module) == Role::attn_proj);
-  if (exchanges || (divided_ && cut_of(role(module)) == Cut::columns)) open_ = module;
+  const bool adds_up = divided_ && (m.cut == ProductCut::columns || m.folded);
+  if (exchanges || adds_up) open_ = module;
   if (!trains_) return;
   if (module == u.last_backward) release({u.workspace_backward, u.saved, u.x_in});
   if (module == last_backward_) release({dx_});

@@ -13,6 +13,7 @@
 #include <core/plan/write/expert_exchange.hpp>
 #include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/sequence_exchange.hpp>
+#include <core/plan/write/tensor_exchange.hpp>
 
 namespace shardmark {
 
@@ -84,7 +85,6 @@ class ComputeWriter {
   void open_backward(int module);
   void begin_unless_begun(Kernel kernel, int module);
   void end_exchanged(Kernel kernel, int module);
-  void exchange(Op op, Operand send, Operand receive);
   void acquire(std::initializer_list<int> slots);
   void release(std::initializer_list<int> slots);
 
@@ -95,12 +95,13 @@ class ComputeWriter {
   std::vector<std::vector<int>> again_;  // ModelShape::recomputed_before
   SharedDecoder decoder_;
   const bool divided_;
+  TensorExchange tensors_;
   SequenceExchange sequences_;
   ExpertExchange experts_;
   int begun_ = -1;  // the module whose exchange precedes its pass
   int tokens_ = no_slot, dx_ = no_slot, loss_ = no_slot;
   int balance_ = no_slot;                    // as mixture_sizes.hpp says
-  int partial_ = no_slot, sums_ = no_slot;   // what ranks add up, and scratch of these sums
+  int partial_ = no_slot;                    // what ranks add up
   int last_backward_ = -1;                   // module of a pass
   int open_ = -1;                            // the module whose backward is to be ended
   std::int64_t logits_at_ = 0, logits_ = 0;  // in the head's `saved`

@@ -8,27 +8,39 @@
 
 namespace shardmark {
 
-ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer) : p_(program), w_(writer) {
+ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExchange& tensors)
+    : p_(program), w_(writer), lanes_(program, writer, tensors) {
   if (!divides()) return;
   const TransformerDims d =
       transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
   const auto elems = [&](std::int64_t pairs) {
     return checked_mul(pairs, d.hidden, "rows of experts");
   };
+  const RowLanes lanes = row_lanes(d);
+  std::int64_t smallest = elems(pairs_to(d, 0, 0));
   for (std::int64_t place = 0; place < d.expert_part.ranks; ++place) {
-    to_.push_back(elems(pairs_to(d, place)));
-    from_.push_back(elems(pairs_to(d, d.expert_part.rank)));
+    to_.push_back(elems(pairs_to(d, lanes.own, place)));
+    from_.push_back(elems(pairs_to(d, lane_at(d, place), d.expert_part.rank)));
+    own_ += to_.back();
+    for (std::int64_t lane = 0; lane < lanes.count; ++lane) {
+      const std::int64_t part = elems(pairs_to(d, lane, place));
+      smallest = std::min(smallest, part);
+      largest_ = std::max(largest_, part);
+    }
   }
-  largest_ = *std::max_element(to_.begin(), to_.end());
+  even_ = smallest == largest_;
+  first_own_ = elems(lanes.own * lanes.places);
   const std::int64_t experts = d.decoder->moe.experts;
   counts_sent_ = w_.slot("counts.sent", Category::activation, Dtype::int32, experts);
   counts_received_ = w_.slot("counts.received", Category::activation, Dtype::int32, experts);
-  home_ = w_.slot("rows.home", Category::activation, d.dtype, elems(pairs_of(d)));
+  home_ = w_.slot("rows.home", Category::activation, d.dtype, elems(lanes.all_places()));
   away_ = w_.slot("rows.away", Category::activation, d.dtype, elems(arriving_pairs(d)));
+  lanes_.declare(d, home_);
 }
 
 void ExpertExchange::begin(bool forward) {
   w_.acquire(home_);
+  if (lanes_.divides()) lanes_.begin(forward);
   if (!forward) return;
   w_.acquire(counts_sent_);
   w_.acquire(counts_received_);
@@ -36,6 +48,7 @@ void ExpertExchange::begin(bool forward) {
 
 void ExpertExchange::end(bool forward) {
   w_.release(home_);
+  if (lanes_.divides()) lanes_.end(forward);
   if (!forward) return;
   w_.release(counts_received_);
   w_.release(counts_sent_);
@@ -47,12 +60,14 @@ void ExpertExchange::send_counts() {
                 p_.expert_group);
 }
 
+Operand ExpertExchange::own_rows(bool writes) const {
+  return w_.part(home_, first_own_, own_, !writes, writes);
+}
+
 // If all parts are equal, the call needs no list of them.
 void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int64_t>& to,
                           const std::vector<std::int64_t>& from_each) {
-  const auto whole = [&](std::int64_t part) { return part == largest_; };
-  if (!std::all_of(to.begin(), to.end(), whole) ||
-      !std::all_of(from_each.begin(), from_each.end(), whole)) {
+  if (!even_) {
     w_.exchange(from, into, to, from_each, largest_, {}, p_.expert_group);
     return;
   }
@@ -61,14 +76,16 @@ void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int
                 p_.expert_group);
 }
 
-void ExpertExchange::send_away() {
+void ExpertExchange::send_away(bool forward) {
+  if (lanes_.divides() && !forward) lanes_.sum();
   w_.acquire(away_);
-  send(w_.read(home_), w_.write(away_), to_, from_);
+  send(own_rows(false), w_.write(away_), to_, from_);
 }
 
-void ExpertExchange::send_home() {
-  send(w_.read(away_), w_.write(home_), from_, to_);
+void ExpertExchange::send_home(bool forward) {
+  send(w_.read(away_), own_rows(true), from_, to_);
   w_.release(away_);
+  if (lanes_.divides() && forward) lanes_.gather();
 }
 
 }  // namespace shardmark

@@ -10,6 +10,7 @@
 
 #include <core/plan/model/transformer_sizes.hpp>
 #include <core/plan/plan.hpp>
+#include <core/plan/write/lane_exchange.hpp>
 #include <core/plan/write/plan_writer.hpp>
 
 namespace shardmark {
@@ -17,8 +18,9 @@ namespace shardmark {
 /// Appends the collectives around experts to a plan whose ranks divide them.
 class ExpertExchange {
  public:
-  /// Declares its slots if ranks divide experts.
-  ExpertExchange(Program& program, PlanWriter& writer);
+  /// Declares its slots if ranks divide experts. If ranks divide layers as well, they use
+  /// `tensors`.
+  ExpertExchange(Program& program, PlanWriter& writer, TensorExchange& tensors);
 
   /// Whether ranks divide experts. Otherwise nothing below is to be called.
   bool divides() const { return p_.expert_group >= 0 && p_.trains; }
@@ -26,6 +28,7 @@ class ExpertExchange {
   int counts_received() const { return counts_received_; }
   int home() const { return home_; }
   int away() const { return away_; }
+  const LaneExchange& lanes() const { return lanes_; }
 
   /// To be called around a pass, before what is sent is made.
   void begin(bool forward);
@@ -33,17 +36,23 @@ class ExpertExchange {
   /// Sends the counts of rows; the rows, or their gradients, to the ranks that have the experts;
   /// and what comes of them back.
   void send_counts();
-  void send_away();
-  void send_home();
+  void send_away(bool forward);
+  void send_home(bool forward);
 
  private:
   void send(Operand from, Operand into, const std::vector<std::int64_t>& to,
             const std::vector<std::int64_t>& from_each);
 
+  // What this rank sends of the rows at home: those of its lane.
+  Operand own_rows(bool writes) const;
+
   Program& p_;
   PlanWriter& w_;
+  LaneExchange lanes_;
   std::vector<std::int64_t> to_, from_;  // elements, by place in the group
   std::int64_t largest_ = 0;             // that any two ranks exchange
+  bool even_ = true;                     // all ranks send each other as much
+  std::int64_t first_own_ = 0, own_ = 0;
   int counts_sent_ = -1, counts_received_ = -1, home_ = -1, away_ = -1;
 };
 

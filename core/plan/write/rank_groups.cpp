@@ -37,8 +37,8 @@ void require_mesh(const Deck& deck, int world) {
 void require_groups(const Deck& deck, int all_ranks) {
   int left = all_ranks;
   for (const MeshAxis& axis : deck.zero.parallel.axes()) {
-    require_blocks(deck, axis.key, axis.ranks, left);
-    left /= static_cast<int>(axis.ranks);
+    require_blocks(deck, axis.key, axis.ranks, axis.of_world ? all_ranks : left);
+    if (!axis.of_world) left /= static_cast<int>(axis.ranks);
   }
   const int world = Mesh(all_ranks, 0, deck.zero.parallel).partition_ranks();
   if (deck.run.shard_size > 0 && deck.zero.stage > 0)

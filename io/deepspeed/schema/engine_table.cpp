@@ -39,7 +39,7 @@ constexpr Key tensor_parallel[] = {
     Key("tensor_parallel", object, "{}").also("tp").used(),
     Key("injection_policy_tuple", array, "null"),
     Key("partition_config", object_or_null, "null"),
-    Key("preset_model", text, "null"),
+    Key("preset_model", text, "null", "what AutoTP divides beside expert_parallel").used(),
     Key("keep_module_on_host", boolean, "false"),
     Key("replace_with_kernel_inject", boolean, "false").also("kernel_inject"),
 };

@@ -102,7 +102,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedSamples) {
       {"model={\"family\": \"gpt2\", \"layers\": 2, \"hidden\": 32, \"heads\": 4, \"sequence\": 8, "
        "\"vocab\": 64}",
        "blocks of another kind than Llama's"},
-      {"deepspeed.tensor_parallel.autotp_size=2", "tensor_parallel.autotp_size"},
   };
   cases.insert(cases.end(), std::begin(beside_any_axis), std::end(beside_any_axis));
   for (const auto& [set, says] : cases) {
@@ -141,6 +140,52 @@ TEST_F(Axes, LetRanksThatDivideExpertsHaveBatchesOfTheirOwn) {
   EXPECT_EQ(infer_batch(deck.zero, 8, path_).global, 24);
 }
 
+TEST_F(Axes, RefuseSamplesBesideAnotherAxisInDeepSpeedsWords) {
+  const auto refusal = [&](const std::string& path, std::vector<std::string> sets) {
+    sets.push_back(by_samples);
+    return message_of<DeckError>([&] { load_deck(path, sets); });
+  };
+  expect_says(refusal(path_, {}),
+              {"deepspeed.sequence_parallel_size = 2", "Data inconsistency within the TP group"});
+  expect_says(refusal(folder_.write("m.json", mixture_deck), {}),
+              {"deepspeed.sequence_parallel_size = 2",
+               "AutoEP does not currently support tensor model parallelism from mpu"});
+}
+
+const std::vector<std::string> folded{
+    R"(deepspeed.tensor_parallel={"autotp_size": 2, "preset_model": "mixtral"})",
+    "deepspeed.use_data_before_expert_parallelism=false"};
+
+TEST_F(Axes, TakeLayersAndExpertsByThePresetForMixtures) {
+  const std::string path = folder_.write("m.json", mixture_deck);
+  const Deck deck = load_deck(path, folded);
+  EXPECT_EQ(deck.zero.parallel.tensor, 2);
+  EXPECT_EQ(deck.zero.parallel.expert, 2);
+  EXPECT_EQ(infer_batch(deck.zero, 8, path).global, 12) << "4 groups with data of their own";
+  const std::vector<Refused> cases = {
+      {R"(deepspeed.tensor_parallel={"autotp_size": 2})", "unsupported partition style"},
+      {R"(deepspeed.tensor_parallel={"autotp_size": 2, "preset_model": "llama"})",
+       "unsupported partition style"},
+      {"deepspeed.expert_parallel.preset_model=qwen3_moe", "tensor_parallel.preset_model"},
+      {"deepspeed.use_data_before_expert_parallelism=true", "does not support it beside"},
+      {"model.norm={\"of_q_and_k\": \"head\"}", "blocks of another kind than Mixtral's"},
+      {"model.moe.shared_ffn=16", "with a shared one"},
+      {"model.kv_heads=1", "1 heads of keys and values"},
+      {"model.tied_head=true", "a head tied to the embedding"},
+      {R"(deepspeed={"train_micro_batch_size_per_gpu": 3, "bf16": {"enabled": true},
+          "zero_optimization": {"stage": 0}, "gradient_clipping": 1,
+          "tensor_parallel": {"autotp_size": 2, "preset_model": "mixtral"},
+          "expert_parallel": {"enabled": true, "autoep_size": 2}})",
+       "torch_adam"},
+  };
+  for (const auto& [set, says] : cases) {
+    SCOPED_TRACE(set);
+    std::vector<std::string> sets = folded;
+    sets.emplace_back(set);
+    expect_says(message_of<DeckError>([&] { load_deck(path, sets); }), {says});
+  }
+}
+
 TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
   const std::string path = folder_.write("m.json", mixture_deck);
   std::vector<Refused> cases = {
@@ -151,7 +196,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
       {"model.moe.interleaved=true", "laid out as gpt_oss"},
       {"model.moe.balance_loss=0.01", "a loss that balances experts"},
       {"deepspeed.zero_optimization.offload_optimizer={\"device\": \"cpu\"}", "offload_optimizer"},
-      {"deepspeed.sequence_parallel_size=2", "sequence_parallel_size"},
       {"run.compute=none", "run.compute"},
       {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
   };

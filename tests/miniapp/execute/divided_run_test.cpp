@@ -271,6 +271,91 @@ TEST(DividedRun, DividedExpertsTrainTheSameAtStage0WithoutClipping) {
   }
 }
 
+// The deck with layers divided over `t` ranks and experts over `e`.
+Deck folded(Deck deck, int t, int e) {
+  deck.zero.parallel.tensor = t;
+  deck.zero.parallel.expert = e;
+  deck.zero.optimizer.unfused = true;
+  return deck;
+}
+
+// Both degrees that the ranks allow, equal or not.
+template<class F>
+void for_each_fold(const F& f) {
+  for (const int t : degrees())
+    for (const int e : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "tensors over " << t << ", experts over " << e);
+      f(t, e);
+    }
+}
+
+TEST(DividedRun, LayersAndExpertsTrainTheSameForTwentySteps) {
+  Deck plain = mixture_deck(1);
+  plain.model.kv_heads = 4;
+  const Trained want = train_in_groups(plain, 20);
+  for_each_fold([&](int t, int e) {
+    for (const int stage : {1, 2, 3}) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage);
+      Deck deck = folded(plain, t, e);
+      deck.zero.stage = stage;
+      deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+      expect_near(train_in_groups(deck, 20), want, 1e-5);
+    }
+  });
+}
+
+// The same with a sample per micro-batch, as the undivided run has it. Tokens choose experts by
+// their places in a micro-batch, so that with 7 of them another division would choose others.
+Deck folded_by_samples(const Deck& plain, int t, int e) {
+  Deck deck = folded(plain, t, e);
+  deck.zero.accumulation_steps = *deck.zero.accumulation_steps * t;
+  return deck;
+}
+
+// With 7 tokens per sample some lanes have a row less than others.
+TEST(DividedRun, LayersAndExpertsTrainTheSameWithUnequalLanesRecomputationAndOrderedSums) {
+  for (const int stage : {1, 2}) {
+    Deck plain = mixture_deck(stage, 2, 7);
+    plain.model.kv_heads = 4;
+    plain.run.activation_checkpointing = true;
+    plain.run.reductions = Reductions::ordered;
+    plain.zero.knobs.reduce_bucket_size = 2000;
+    plain.zero.knobs.overlap_comm = stage == 1;
+    const Trained want = train_in_groups(plain, 4);
+    for_each_fold([&](int t, int e) {
+      expect_near(train_in_groups(folded_by_samples(plain, t, e), 4), want, 1e-5);
+    });
+  }
+}
+
+// At stage 0 DeepSpeed's norm has no experts, so that clipping would differ.
+TEST(DividedRun, LayersAndExpertsTrainNearlyTheSameIn16Bits) {
+  for (const int stage : {0, 2, 3}) {
+    Deck plain = mixture_deck(stage);
+    plain.model.kv_heads = 4;
+    if (stage == 0) plain.zero.gradient_clipping = 0;
+    set_precision(plain, Dtype::bf16, Dtype::bf16);
+    const Trained want = train_in_groups(plain, 4);
+    for_each_fold([&](int t, int e) {
+      expect_near_losses(train_in_groups(folded(plain, t, e), 4), want, 2e-3);
+    });
+  }
+}
+
+TEST(DividedRun, LayersAndExpertsTrainTheSameIfExpertsAreGathered) {
+  Deck plain = mixture_deck(3, 2, 7);
+  plain.model.kv_heads = 4;
+  plain.run.reductions = Reductions::ordered;
+  plain.zero.knobs.param_persistence_threshold = 0;
+  plain.zero.knobs.max_reuse_distance = 0;
+  plain.zero.knobs.prefetch_bucket_size = 0;
+  plain.zero.knobs.reduce_bucket_size = 2000;
+  const Trained want = train_in_groups(plain, 4);
+  for_each_fold([&](int t, int e) {
+    expect_near(train_in_groups(folded_by_samples(plain, t, e), 4), want, 1e-5);
+  });
+}
+
 // An infinity in the experts of one rank reaches every rank.
 TEST(DividedRun, AStepWhoseExpertsOverflowIsSkippedByAll) {
   for (const int e : degrees()) {

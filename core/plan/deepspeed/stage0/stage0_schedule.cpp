@@ -7,6 +7,7 @@
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/deepspeed_steps.hpp>
 #include <core/plan/deepspeed/engine_reduction.hpp>
+#include <core/plan/deepspeed/folded_gradients.hpp>
 #include <core/plan/deepspeed/stage0/stage0_states.hpp>
 #include <core/plan/write/state_writer.hpp>
 
@@ -16,7 +17,9 @@ namespace {
 class Stage0Schedule final : public DeepSpeedSteps {
  public:
   Stage0Schedule(Program& program, const Deck& deck, const Profile& profile)
-      : DeepSpeedSteps(program, deck, profile), states_(c_, collectives_, grads_, scalars_) {}
+      : DeepSpeedSteps(program, deck, profile),
+        states_(c_, collectives_, grads_, scalars_),
+        folded_(c_, collectives_) {}
 
  private:
   Gradients between_micros() const override { return Gradients::accumulated; }
@@ -39,6 +42,8 @@ class Stage0Schedule final : public DeepSpeedSteps {
   }
 
   void reduce_step() override {
+    for (int id : states_.updated())
+      if (c_.folds() && c_.param(id).trained()) folded_.correct(id, w_.update(grads_.slot(id)));
     for (const Holders holders : all_values<Holders>) {
       std::vector<EngineGradient> list;
       for (int id : states_.updated()) {
@@ -79,7 +84,8 @@ class Stage0Schedule final : public DeepSpeedSteps {
 
   // DeepSpeed clips for torch's own optimizer by a helper that averages the norm over ranks.
   void reduce_sum(int sum) override {
-    if (c_.shares_with_experts() && sum == 0) return;
+    const bool counts_layers = c_.folds() && c_.has_master();
+    if (c_.shares_with_experts() && sum == 0 && !counts_layers) return;
     if (!c_.has_master() && c_.deck.zero.gradient_clipping > 0)
       scalars_.reduce_sum(sum, Dtype::fp32, true);
     else
@@ -93,6 +99,7 @@ class Stage0Schedule final : public DeepSpeedSteps {
   void drop_gradients() override { grads_.release_all(); }
 
   Stage0States states_;
+  FoldedGradients folded_;
 };
 
 }  // namespace

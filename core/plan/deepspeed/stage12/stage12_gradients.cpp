@@ -12,6 +12,7 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
       p_(context.program),
       w_(context.writer),
       collectives_(collectives),
+      folded_(context, collectives),
       grads_(grads),
       scalars_(scalars),
       states_(states),
@@ -75,6 +76,7 @@ void FlatBuckets::add(int id) {
     send_bucket(bucket);
     if (contiguous() && c_.knobs.overlap_comm) bucket.current ^= 1;
   }
+  if (hooks_correct()) folded_.correct(id, w_.update(own_tensor(id)));
   const bool copied = contiguous() && c_.elems(id) <= c_.knobs.reduce_bucket_size;
   if (copied) {
     c_.convert(c_.write_part(bucket.slot(), bucket.held, c_.elems(id)), w_.read(own_tensor(id)),
@@ -83,6 +85,12 @@ void FlatBuckets::add(int id) {
   }
   bucket.entries.push_back({id, bucket.held});
   bucket.held += c_.elems(id);
+}
+
+void FlatBuckets::correct_all() {
+  if (hooks_correct() || !c_.folds()) return;
+  for (int id = 0; id < c_.params(); ++id)
+    if (c_.param(id).trained()) folded_.correct(id, w_.update(own_tensor(id)));
 }
 
 void FlatBuckets::send_bucket(Bucket& bucket) {

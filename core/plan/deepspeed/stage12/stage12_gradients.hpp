@@ -9,6 +9,7 @@
 #include <optional>
 #include <vector>
 
+#include <core/plan/deepspeed/folded_gradients.hpp>
 #include <core/plan/deepspeed/gradient_offload.hpp>
 #include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/stage12/bucket_messages.hpp>
@@ -37,6 +38,9 @@ class FlatBuckets {
   void accumulate_locally(int id);
   /// Puts a ready gradient into its bucket, and sends the bucket first if it would grow too large.
   void add(int id);
+  /// Corrects the gradients of a step that are reduced together, in the order of parameters, before
+  /// the first is added. Those that are reduced when they are ready are corrected by `add`.
+  void correct_all();
   /// Sends what is left, keeps what this rank owns, and releases the buckets.
   void finish();
   /// The end of the accumulation: what DeepSpeed holds for elements of the partition besides.
@@ -137,10 +141,14 @@ class FlatBuckets {
   /// Where a gradient lies that is not in a bucket.
   int own_tensor(int id) { return accumulates_whole() ? accum_[id] : grads_.slot(id); }
 
+  // Whether gradients are reduced one by one as they become ready.
+  bool hooks_correct() const { return c_.stage() == 2 || c_.knobs.overlap_comm; }
+
   DeepSpeedContext& c_;
   Program& p_;
   PlanWriter& w_;
   Collectives& collectives_;
+  FoldedGradients folded_;
   ModelGradients& grads_;
   StepScalars& scalars_;
   FlatStates& states_;

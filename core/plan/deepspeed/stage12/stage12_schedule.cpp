@@ -85,6 +85,7 @@ class Stage12Schedule final : public FlatSteps {
 
   // In the optimizer's order.
   void add_all() {
+    buckets_.correct_all();
     for (const FlatGroup& group : groups())
       for (int id : group.params)
         if (c_.param(id).use == ParamUse::trained) buckets_.add(id);

@@ -29,6 +29,7 @@ void ShardedBucket::add(int id) {
   if (!bucket.entries.empty() && c_.param(bucket.entries[0].param).holders != c_.param(id).holders)
     send(bucket);
   if (bucket.held + c_.elems(id) > most && bucket.held > 0) send(bucket);
+  folded_.correct(id, w_.update(grads_.slot(id)));
   Operand at = w_.read(grads_.slot(id));
   if (c_.knobs.contiguous_gradients && bucket.held + c_.elems(id) <= most) {
     // Gradients that were reduced in the buffer itself must be kept before it fills again.

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include <core/plan/deepspeed/folded_gradients.hpp>
 #include <core/plan/deepspeed/gradient_offload.hpp>
 #include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/stage3/quantized_reduce.hpp>
@@ -27,6 +28,7 @@ class ShardedBucket {
         p_(context.program),
         w_(context.writer),
         collectives_(collectives),
+        folded_(context, collectives),
         grads_(grads),
         scalars_(scalars),
         swapper_(swapper),
@@ -79,6 +81,7 @@ class ShardedBucket {
   Program& p_;
   PlanWriter& w_;
   Collectives& collectives_;
+  FoldedGradients folded_;
   ModelGradients& grads_;
   StepScalars& scalars_;
   OptimizerSwapper& swapper_;

@@ -25,14 +25,33 @@ TEST(Mesh, HasTheGroupsThatDeepSpeedMakes) {
     const json& groups = r.raw.at("groups");
     if (groups.contains("tensor")) {
       EXPECT_EQ(mesh.tensor_group(), groups.at("tensor").get<Ranks>());
-    } else if (groups.contains("expert")) {
+    }
+    if (groups.contains("expert")) {
       EXPECT_EQ(mesh.expert_group(), groups.at("expert").get<Ranks>());
       EXPECT_EQ(mesh.same_experts_group(), groups.at("expert_data").get<Ranks>());
-    } else {
+    }
+    if (groups.contains("sequence")) {
       EXPECT_EQ(mesh.sequence_group(), groups.at("sequence").get<Ranks>());
     }
   }
-  EXPECT_GE(cases, 102);
+  EXPECT_GE(cases, 130);
+}
+
+// Beside divided tensors, too: a group of experts has several groups of tensors, or is a part of
+// one.
+TEST(Mesh, GroupsOfExpertsAreBlocksOfTheWorld) {
+  const Mesh larger(8, 5, {.tensor = 2, .expert = 4});
+  EXPECT_EQ(larger.expert_group(), (Ranks{4, 5, 6, 7}));
+  EXPECT_EQ(larger.same_experts_group(), (Ranks{1, 5}));
+  EXPECT_EQ(larger.ranks_of(Holders::all), 4);
+  EXPECT_EQ(larger.ranks_of(Holders::of_experts), 2);
+  EXPECT_EQ(larger.place_in(Holders::of_experts), 1);
+  EXPECT_EQ(larger.expert_rank(), 1);
+  const Mesh smaller(8, 6, {.tensor = 4, .expert = 2});
+  EXPECT_EQ(smaller.expert_group(), (Ranks{6, 7}));
+  EXPECT_EQ(smaller.same_experts_group(), (Ranks{0, 2, 4, 6}));
+  EXPECT_EQ(smaller.tensor_group(), (Ranks{4, 5, 6, 7}));
+  EXPECT_EQ(smaller.place_in(Holders::of_experts), 3);
 }
 
 TEST(Mesh, EveryRankIsInOneGroupOfEachKind) {

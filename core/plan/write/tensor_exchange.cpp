@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include <vector>
+
+#include <core/plan/collective_scratch.hpp>
+#include <core/plan/write/tensor_exchange.hpp>
+
+namespace shardmark {
+
+void TensorExchange::declare(Dtype dtype, std::int64_t elems, const Profile& profile) {
+  const std::int64_t bytes =
+      collective_scratch_bytes(Op::all_reduce, dtype, elems, p_.size_of(p_.tensor_group),
+                               p_.reductions, profile.staging_cap_bytes);
+  if (bytes > 0) scratch_ = w_.slot("partial_staging", Category::staging, Dtype::uint8, bytes);
+}
+
+void TensorExchange::begin_micro() {
+  if (scratch_ >= 0) w_.acquire(scratch_);
+}
+
+void TensorExchange::sum(Operand data) {
+  Operand send = data, receive = data;
+  send.reads = receive.writes = true, send.writes = receive.reads = false;
+  std::vector<Operand> operands{send, receive};
+  if (scratch_ >= 0) operands.push_back(w_.write(scratch_));
+  w_.collective(Op::all_reduce, Reduction::sum, w_[data.slot].dtype, data.elems, operands, {},
+                p_.tensor_group);
+}
+
+void TensorExchange::gather(Operand own, Operand whole) {
+  own.reads = whole.writes = true, own.writes = whole.reads = false;
+  const std::vector<Operand> operands{own, whole};
+  w_.collective(Op::all_gather, Reduction::none, w_[own.slot].dtype, whole.elems, operands, {},
+                p_.tensor_group);
+}
+
+}  // namespace shardmark

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What ranks that divide layers send each other while a model computes: sums of parts, and parts
+// that make up a whole.
+#pragma once
+
+#include <core/plan/plan.hpp>
+#include <core/plan/write/plan_writer.hpp>
+
+namespace shardmark {
+
+/// Appends collectives of the ranks that divide layers. There are such ranks, or nothing is to be
+/// called.
+class TensorExchange {
+ public:
+  TensorExchange(Program& program, PlanWriter& writer) : p_(program), w_(writer) {}
+
+  /// Declares the scratch that sums of up to `elems` elements need, if they need any.
+  void declare(Dtype dtype, std::int64_t elems, const Profile& profile);
+  /// To be called around a micro-batch.
+  void begin_micro();
+  void end_micro() { w_.drop(scratch_); }
+
+  /// Adds up what the ranks have of `data`, in its type as torch does; each rank has the sum then.
+  void sum(Operand data);
+  void gather(Operand own, Operand whole);
+
+ private:
+  Program& p_;
+  PlanWriter& w_;
+  int scratch_ = -1;
+};
+
+}  // namespace shardmark
