@@ -90,8 +90,7 @@ void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& 
     origin.not_modelled(group.key("tp_grain_size"), grain, "remove the key");
 }
 
-// What AutoEP does by itself is modelled. These keys would make it find other modules, route
-// otherwise, or send in another way.
+// What AutoEP does by itself is modelled, for two families.
 void check_experts(const DsValues& c, const Origin& origin) {
   const std::int64_t ranks = number_of(c.at(expert_ranks_key));
   if (ranks < 2)
@@ -104,34 +103,6 @@ void check_experts(const DsValues& c, const Origin& origin) {
   const Json preset = c.at("preset_model");
   if (!preset.is_null() && preset != "qwen3_moe" && preset != "mixtral")
     origin.not_modelled(c.key("preset_model"), preset, "give \"qwen3_moe\" or \"mixtral\"");
-  struct Fixed {
-    const char* name;
-    Json value;
-  };
-  const Fixed fixed[] = {{"moe_layer_pattern", {}},
-                         {"expert_pattern", {}},
-                         {"router_pattern", {}},
-                         {"route_norm", {}},
-                         {"route_scale", 1.0},
-                         {"score_apply", "auto"},
-                         {"comm_backend", "comm"},
-                         {"num_expert_groups", {}},
-                         {"num_limited_groups", {}},
-                         {"score_func", "auto"},
-                         {"top_k", "auto"},
-                         {"routed_scaling_factor", "auto"},
-                         {"expert_w1", {}},
-                         {"expert_w2", {}},
-                         {"expert_w3", {}},
-                         {"num_experts_attr", {}},
-                         {"top_k_attr", {}},
-                         {"has_shared_experts", {}},
-                         {"shared_experts_pattern", {}},
-                         {"shared_experts_gate_pattern", {}},
-                         {"expert_activation", {}}};
-  for (const Fixed& f : fixed)
-    if (const Json value = c.at(f.name); value != f.value)
-      origin.not_modelled(c.key(f.name), value, "remove the key");
 }
 
 // AutoEP refuses the key for every value, whether it is enabled or not.

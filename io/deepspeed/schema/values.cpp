@@ -12,7 +12,9 @@ namespace {
 // Returns whether the value of a key that is not modelled asks for nothing beyond what ShardMark
 // does.
 bool harmless(const Key& key, const Json& value) {
-  if (value.is_null() || value == key.default_value()) return true;
+  if (value == key.default_value()) return true;
+  if (key.type == KeyType::any) return false;  // what Python then makes of it is unknown
+  if (value.is_null()) return true;
   if (key.type == KeyType::boolean_or_null) return value == false;
   if (key.type == KeyType::object_or_null)
     return false;  // the presence of the object switches the feature on

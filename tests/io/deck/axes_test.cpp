@@ -2,7 +2,10 @@
 // Rules: a deck whose layers are divided over ranks is read with its degree, and ranks that divide
 // layers share a batch; what cannot be divided, and what is not modelled beside it, is refused by
 // the key and says what it is.
+#include <algorithm>
+
 #include <io/deepspeed/config.hpp>
+#include <io/deepspeed/schema/key_table.hpp>
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::axes_test {
@@ -225,6 +228,27 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
               {"deepspeed.gradient_clipping = 1", "not modelled yet", "averages norms"});
   EXPECT_NO_THROW(load_deck(path, {whole, "deepspeed.gradient_clipping=0",
                                    "deepspeed.zero_optimization.reduce_scatter=false"}));
+}
+
+// The table of keys says which of them would make AutoEP find other modules, or route otherwise.
+TEST_F(Axes, RefuseWhatWouldDivideOtherExperts) {
+  const std::string path = folder_.write("m.json", mixture_deck);
+  const auto found = std::find_if(ds_sections().begin(), ds_sections().end(),
+                                  [](const Section& s) { return s.path == "expert_parallel"; });
+  ASSERT_NE(found, ds_sections().end());
+  int refused = 0;
+  for (const Key& key : found->keys) {
+    if (key.effect != KeyEffect::not_modelled) continue;
+    ++refused;
+    const std::string name = "deepspeed.expert_parallel." + std::string(key.name);
+    SCOPED_TRACE(name);
+    EXPECT_NO_THROW(load_deck(path, {name + "=" + key.default_value().dump()}));
+    expect_says(message_of<DeckError>([&] { load_deck(path, {name + "=\"other\""}); }),
+                {name + " = \"other\"", "not modelled yet", "remove the key"});
+    EXPECT_NO_THROW(
+        load_deck(path, {"deepspeed.expert_parallel.enabled=false", name + "=\"other\""}));
+  }
+  EXPECT_EQ(refused, 21);
 }
 
 }  // namespace
