@@ -58,9 +58,9 @@ struct Node {
   std::uint64_t id = 0;  // from 1, since 0 is not written
   std::string name;
   NodeType type = NodeType::compute;
-  std::vector<std::uint64_t> depends_on;        // ids of earlier nodes
+  std::vector<std::uint64_t> depends_on = {};   // ids of earlier nodes
   std::uint64_t start_us = 0, duration_us = 0;  // 0: unknown
-  Attributes attributes;
+  Attributes attributes = {};
 };
 
 /// Collects a trace in memory.

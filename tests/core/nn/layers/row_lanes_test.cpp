@@ -27,8 +27,8 @@ struct RowLanesTest : KernelTest {
       probabilities[i] = 0.25f * static_cast<float>(i % 7);
     choose_experts(ctx, moe, routes);
   }
-  PairLanes lanes(std::int64_t count, std::int64_t own, std::int64_t places) {
-    const PairLanes l{count, own, places, lane_sources.data()};
+  PairLanes lanes(std::int64_t count, std::int64_t own, std::int64_t rows_of_a_lane) {
+    const PairLanes l{count, own, rows_of_a_lane, lane_sources.data()};
     place_in_lanes(ctx, routes, l);
     return l;
   }

@@ -225,7 +225,8 @@ TEST(ForgedStorage, TimesThatTheRunDidNotTakeAreRefused) {
               }).find("the time of all steps, writes and reads"),
               std::string::npos);
     EXPECT_NE(verify([&](Json& b) {
-                for (std::size_t i = 0; i < 3; ++i) b[times][i] = 1e-6 * (1.0 + 0.1 * i);
+                for (std::size_t i = 0; i < b[times].size(); ++i)
+                  b[times][i] = 1e-6 * (1.0 + 0.1 * static_cast<double>(i));
               }).find("that of the slowest rank of each"),
               std::string::npos);
     EXPECT_NE(verify([&](Json& b) { b[times][1] = b[times][0]; }).find("to the nanosecond"),
