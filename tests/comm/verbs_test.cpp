@@ -3,6 +3,7 @@
 // place, in one piece and in many, native and ordered, on every back-end. The data are integers
 // whose sums are exact in any order.
 #include <map>
+#include <tuple>
 
 #include <gtest/gtest.h>
 
@@ -50,6 +51,20 @@ bool is_tried(const TestedBackend& backend, Dtype dtype) {
   return backend.placement <= Placement::halves || dtype == Dtype::fp32 || dtype == Dtype::bf16;
 }
 
+// Both are kept, because many operations have the same.
+const Array& sent_by(int rank, int size, Dtype dtype, std::int64_t elems) {
+  static std::map<std::tuple<int, int, Dtype, std::int64_t>, Array> known;
+  const auto [at, made] = known.try_emplace({rank, size, dtype, elems}, dtype, elems);
+  for (std::int64_t i = 0; made && i < elems; ++i) at->second.set(i, value(rank, i, size));
+  return at->second;
+}
+const Array& nothing_received(Dtype dtype, std::int64_t elems) {
+  static std::map<std::pair<Dtype, std::int64_t>, Array> known;
+  const auto [at, made] = known.try_emplace({dtype, elems}, dtype, elems);
+  for (std::int64_t i = 0; made && i < elems; ++i) at->second.set(i, untouched);
+  return at->second;
+}
+
 // The back-end counted each element that it took from the send buffer and each that it delivered.
 void check_moved(const Communicator& comm, const Collective& c, const MovedVolume& before) {
   const auto of = [&](const MovedVolume& volume) {
@@ -74,12 +89,8 @@ void check_moved(const Communicator& comm, const Collective& c, const MovedVolum
 void check(Communicator& comm, const CommOptions& options, Collective c, bool in_place) {
   const int rank = comm.rank(), size = comm.size();
   const std::int64_t shard = c.elems / size, own = rank * shard;
-  Array send(c.dtype, c.elems), recv(c.dtype, c.elems);
-  for (std::int64_t i = 0; i < c.elems; ++i) {
-    send.set(i, value(rank, i, size));
-    recv.set(i, untouched);
-  }
-  const Array sent = send;
+  const Array& sent = sent_by(rank, size, c.dtype, c.elems);
+  Array send = sent, recv = nothing_received(c.dtype, c.elems);
   Array& out = in_place ? send : recv;
   c.send = c.op == Op::all_gather ? send.at(own) : send.at(0);
   c.recv = c.op == Op::reduce_scatter && in_place ? out.at(own) : out.at(0);
@@ -102,12 +113,14 @@ void check(Communicator& comm, const CommOptions& options, Collective c, bool in
       want = value(c.root, i, size);
     else
       want = expected(c, size, c.op == Op::reduce_scatter ? own + i : i);
-    ASSERT_EQ(out.get(first + i), want) << "element " << i;
+    // Not ASSERT_EQ, which takes most of the time of large messages.
+    if (out.get(first + i) != want)
+      FAIL() << "element " << i << " is " << out.get(first + i) << ", not " << want;
   }
   if (in_place) return;
   ASSERT_EQ(send, sent) << "the send buffer was written";
   for (std::int64_t i = count; i < c.elems; ++i)
-    ASSERT_EQ(recv.get(i), untouched) << "element " << i << " is not this rank's to receive";
+    if (recv.get(i) != untouched) FAIL() << "element " << i << " is not this rank's to receive";
 }
 
 struct Setting {
