@@ -207,7 +207,8 @@ std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
   }
 }
 
-// The same if ranks divide layers as well, for the calls that differ.
+// Experts of ranks that divide layers as well: these calls also use what describes the pairs of
+// each lane, and the other calls are those of divided experts.
 std::span<const BufferUse> folded_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array begin{u(saved),        w(counts_sent),  w(home),      w(pair_tokens),
                                     w(pair_choices), w(pair_weights), w(lane_pairs)};

@@ -168,6 +168,8 @@ struct Program {
   int partition_group = 0, tensor_group = -1, sequence_group = -1;
   // The ranks that together have all experts, and those with the same ones (-1: all have all).
   int expert_group = -1, same_experts_group = -1;
+  /// Whether ranks divide layers as well as experts, which DeepSpeed calls folding.
+  bool folds() const { return tensor_group >= 0 && expert_group >= 0; }
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state
   Schedule schedule = Schedule::deepspeed;
   Reductions reductions = Reductions::native;

@@ -184,12 +184,12 @@ std::string unspreadable_shards(const Deck& deck) {
 }
 
 // What is refused if ranks divide layers as well as experts.
-void check_folding(const Deck& deck, const Origin& origin) {
+void check_folding(const Deck& deck, const MeshAxis& tensors, const Origin& origin) {
   const ZeroSpec& z = deck.zero;
   if (z.parallel.same_experts_near)
-    origin.refuse("deepspeed.use_data_before_expert_parallelism", true,
-                  "DeepSpeed does not support it beside tensor_parallel.autotp_size: remove the "
-                  "key");
+    origin.refuse(
+        "deepspeed.use_data_before_expert_parallelism", true,
+        fmt::format("DeepSpeed does not support it beside {}: remove the key", tensors.name()));
   if (z.stage == 0 && z.precision.model != Dtype::fp32 && !z.optimizer.unfused)
     origin.not_modelled("deepspeed.zero_optimization.stage", 0,
                         "DeepSpeed's own Adam with divided layers and experts: set "
@@ -197,8 +197,8 @@ void check_folding(const Deck& deck, const Origin& origin) {
 }
 
 // What is not modelled beside experts that ranks divide.
-void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin) {
-  const MeshAxis tensors = deck.zero.parallel.axes()[0];
+void check_experts(const Deck& deck, const MeshAxis& tensors, const MeshAxis& axis,
+                   const Origin& origin) {
   const ZeroSpec& z = deck.zero;
   const std::string model = unspreadable(deck.model, axis.ranks);
   const std::string lacking = !model.empty()                ? model
@@ -206,7 +206,7 @@ void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin)
                               : z.offload_optimizer.enabled ? "offload_optimizer"
                                                             : "";
   check_axis(deck, axis, lacking, origin);
-  if (tensors.ranks > 1) check_folding(deck, origin);
+  if (tensors.ranks > 1) check_folding(deck, tensors, origin);
   if (z.stage == 0 && z.precision.model == Dtype::fp32 && z.gradient_clipping > 0)
     origin.not_modelled("deepspeed.gradient_clipping", z.gradient_clipping,
                         "at stage 0 in fp32 DeepSpeed averages norms of ranks with other experts: "
@@ -224,18 +224,19 @@ void check_experts(const Deck& deck, const MeshAxis& axis, const Origin& origin)
 // runs, but the weights of ranks that divide a sample drift apart (docs/axes.md).
 void check_beside_samples(const MeshAxis& tensors, const MeshAxis& samples, const MeshAxis& experts,
                           const Origin& origin) {
+  const auto refuse = [&](const std::string& why) {
+    origin.refuse(std::string(samples.key), samples.ranks, why);
+  };
   if (experts.ranks > 1)
-    origin.refuse(
-        std::string(samples.key), samples.ranks,
-        "DeepSpeed refuses it beside expert_parallel (\"AutoEP does not currently support "
-        "tensor model parallelism from mpu\"): remove the key, or set "
-        "expert_parallel.enabled to false");
+    refuse(
+        fmt::format("DeepSpeed refuses it beside expert_parallel (\"AutoEP does not currently "
+                    "support tensor model parallelism from mpu\"): remove the key, or {}",
+                    experts.remedy));
   if (tensors.ranks > 1)
-    origin.refuse(
-        std::string(samples.key), samples.ranks,
-        "beside tensor_parallel.autotp_size the same ranks would divide layers and "
-        "samples, and DeepSpeed stops (\"Data inconsistency within the TP group\"): remove "
-        "either key");
+    refuse(
+        fmt::format("beside {} the same ranks would divide layers and samples, and DeepSpeed stops "
+                    "(\"Data inconsistency within the TP group\"): remove either key",
+                    tensors.name()));
 }
 
 void check_axes(const Deck& deck, const Origin& origin) {
@@ -250,7 +251,7 @@ void check_axes(const Deck& deck, const Origin& origin) {
                origin);
   }
   if (samples.ranks > 1) check_axis(deck, samples, unsplittable(deck.model, samples.ranks), origin);
-  if (experts.ranks > 1) check_experts(deck, experts, origin);
+  if (experts.ranks > 1) check_experts(deck, tensors, experts, origin);
 }
 
 }  // namespace

@@ -85,8 +85,8 @@ Batch inferred(const ZeroSpec& zero, int world, const std::string& place) {
 
 }  // namespace
 
-// Of the groups of ranks, DeepSpeed knows those that divide samples when it reads the batch. (What
-// does not divide the ranks is refused where the groups are made.)
+// When DeepSpeed reads the batch, it knows which ranks divide samples, but not which ones divide
+// layers. (A degree that does not divide the ranks is refused where the groups are made.)
 Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place) {
   const auto parts = static_cast<int>(world / zero.parallel.sequence);
   Batch batch = inferred(zero, parts > 0 ? parts : world, place);

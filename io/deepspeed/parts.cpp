@@ -37,9 +37,11 @@ std::int64_t number_of(const Json& value) {
   return as_integer(value).value_or(1);
 }
 
+constexpr std::string_view tensor_ranks_key = "autotp_size";
+
 // The ranks that the section `tensor_parallel` divides layers over.
 std::int64_t tensor_ranks(const DsValues& c) {
-  return std::max<std::int64_t>(number_of(c.at("autotp_size")), 1);
+  return std::max<std::int64_t>(number_of(c.at(tensor_ranks_key)), 1);
 }
 
 constexpr std::string_view expert_ranks_key = "autoep_size";
@@ -51,8 +53,8 @@ bool divides_experts(const DsValues& c) {
 // AutoTP's preset for mixtures, which divides attention alone.
 constexpr std::string_view mixture_preset = "mixtral";
 
-// Beside AutoEP, AutoTP has to be told what it divides: what transformers says of mixtures it
-// refuses.
+// Beside AutoEP, AutoTP needs a preset that says what it divides. It refuses the plan that
+// transformers has for mixtures.
 void check_folding(const DsValues& tensors, const DsValues& experts, const Origin& origin) {
   const Json preset = tensors.at("preset_model"), other = experts.at("preset_model");
   if (preset != mixture_preset)
@@ -83,9 +85,9 @@ void check_tensor_group(const DsValues& c, const DsValues& group, const Origin& 
   const std::int64_t size = tensor_ranks(c), own = number_of(group.at("tp_size"));
   if (size == 1) return;
   if (own != 1 && own != size)
-    origin.refuse(
-        group.key("tp_size"), group.at("tp_size"),
-        fmt::format("does not match tensor_parallel.autotp_size ({}): remove the key", size));
+    origin.refuse(group.key("tp_size"), group.at("tp_size"),
+                  fmt::format("does not match tensor_parallel.{} ({}): remove the key",
+                              tensor_ranks_key, size));
   if (const Json grain = group.at("tp_grain_size"); number_of(grain) != 1)
     origin.not_modelled(group.key("tp_grain_size"), grain, "remove the key");
 }
@@ -101,7 +103,7 @@ void check_experts(const DsValues& c, const Origin& origin) {
     origin.not_modelled(c.key("expert_tensor_parallel_size"), c.at("expert_tensor_parallel_size"),
                         "remove the key");
   const Json preset = c.at("preset_model");
-  if (!preset.is_null() && preset != "qwen3_moe" && preset != "mixtral")
+  if (!preset.is_null() && preset != "qwen3_moe" && preset != mixture_preset)
     origin.not_modelled(c.key("preset_model"), preset, "give \"qwen3_moe\" or \"mixtral\"");
 }
 
@@ -168,7 +170,7 @@ void mute_parts(DsConfig& c) {
   }
   if (const auto it = c.parts.find("tensor_parallel.tensor_parallel"); it != c.parts.end())
     for (const Key& key : it->second.section().keys)
-      it->second.mute(key.name, "only autotp_size divides the model");
+      it->second.mute(key.name, fmt::format("only {} divides the model", tensor_ranks_key));
 }
 
 void judge_parts(const DsConfig& c, Origin& origin, Schedule schedule) {

@@ -91,21 +91,6 @@ void describe_lane(const Context& ctx, const Routes& by, const PairLanes& in,
 }
 
 template<class T>
-void collect_own(const Context& ctx, const Routes& by, const PairLanes& lanes, std::int64_t columns,
-                 const T* x, T* rows) {
-  const std::int32_t* sources = lanes.sources;
-  const std::int64_t first = lanes.own * lanes.places, per_token = by.per_token;
-  kernel::for_each_row(
-      ctx, "shardmark::collect_lane", lanes.places,
-      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t i) {
-        const std::int32_t pair = sources[first + i];
-        const T* from = x + (pair < 0 ? 0 : pair / per_token) * columns;
-        T* to = rows + (first + i) * columns;
-        row.loop(columns, [&](std::int64_t j) { to[j] = pair < 0 ? T(0) : from[j]; });
-      });
-}
-
-template<class T>
 void weigh_all(const Context& ctx, const Routes& by, const PairLanes& lanes, std::int64_t columns,
                const T* dy, const T* returned, T* rows, T* weights) {
   const std::int32_t* sources = lanes.sources;
@@ -219,9 +204,12 @@ void count_lane_rows(const Context& ctx, const Routes& routes, const PairLanes& 
 
 void collect_lane(const Context& ctx, const Routes& routes, const PairLanes& lanes,
                   std::int64_t columns, ConstStored x, Stored rows, const LanePairs& pairs) {
+  const std::int64_t first = lanes.own * lanes.places;
+  collect_pairs(ctx, "shardmark::collect_lane",
+                {lanes.sources + first, lanes.places, routes.per_token}, columns, x,
+                rows.at(first * columns));
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    collect_own(ctx, routes, lanes, columns, x.as<T>(), rows.as<T>());
     describe_lane(ctx, routes, lanes, pairs, pairs.weights.as<T>());
   });
 }

@@ -7,12 +7,15 @@ namespace shardmark {
 namespace {
 
 template<class T>
-void collect(const Context& ctx, const Routes& by, std::int64_t columns, const T* x, T* sorted) {
+void collect(const Context& ctx, const char* label, const PlacedPairs& pairs, std::int64_t columns,
+             const T* x, T* rows) {
+  const PlacedPairs by = pairs;
   kernel::for_each_row(
-      ctx, "shardmark::collect_rows", by.pairs(),
-      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
-        const T* from = x + by.sources[place] / by.per_token * columns;
-        T* to = sorted + place * columns;
+      ctx, label, by.places, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
+        const std::int32_t pair = by.sources[place];
+        T* to = rows + place * columns;
+        if (pair < 0) return row.loop(columns, [&](std::int64_t j) { to[j] = T(0); });
+        const T* from = x + pair / by.per_token * columns;
         row.loop(columns, [&](std::int64_t j) { to[j] = from[j]; });
       });
 }
@@ -144,12 +147,18 @@ void shared_weight_backward(const Context& ctx, const SharedExpert& s, const flo
 
 }  // namespace
 
-void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
-                  Stored sorted) {
+void collect_pairs(const Context& ctx, const char* label, const PlacedPairs& pairs,
+                   std::int64_t columns, ConstStored x, Stored rows) {
   with_storage(x.dtype, [&](auto type) {
     using T = decltype(type);
-    collect(ctx, routes, columns, x.as<T>(), sorted.as<T>());
+    collect(ctx, label, pairs, columns, x.as<T>(), rows.as<T>());
   });
+}
+
+void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
+                  Stored sorted) {
+  collect_pairs(ctx, "shardmark::collect_rows", {routes.sources, routes.pairs(), routes.per_token},
+                columns, x, sorted);
 }
 
 void combine_rows(const Context& ctx, const Routes& routes, std::int64_t columns,

@@ -36,7 +36,16 @@ void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes
 void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
                              const float* dweights, const float* dprobabilities, Stored dlogits);
 
-/// sorted[place] = x[row of the pair at that place], in rows of `columns` elements.
+/// The pairs that lie at `places` places, -1 where there is none.
+struct PlacedPairs {
+  const std::int32_t* sources;
+  std::int64_t places, per_token;
+};
+/// rows[place] = x[row of the pair at that place], or zeros, in rows of `columns` elements. `label`
+/// is that of the kernel.
+void collect_pairs(const Context& ctx, const char* label, const PlacedPairs& pairs,
+                   std::int64_t columns, ConstStored x, Stored rows);
+/// The same for all pairs, sorted by experts.
 void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
                   Stored sorted);
 

@@ -145,7 +145,7 @@ void rotate(const Context& ctx, const char* label, const TransformerDims& dims, 
       });
 }
 
-// The same with two tensors, or with one.
+// Rotates queries and keys.
 void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
             const QueryKeyValue<Stored>& x, const Rotation& rotation) {
   with_storage(x.q.dtype, [&](auto type) {
@@ -155,6 +155,7 @@ void rotate(const Context& ctx, const char* label, const TransformerDims& dims, 
     rotate(ctx, label, dims, direction, q, k, rotation);
   });
 }
+// Rotates the heads of one tensor.
 void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
             const RotatedHeads& x, const Rotation& rotation) {
   with_storage(x.first.dtype, [&](auto type) {
@@ -201,7 +202,7 @@ Rotation rotation_of(const TransformerDims& dims, std::int64_t layer) {
   }
   Rotation r;
   // An odd number of channels rounds up to pairs, as in transformers.
-  const std::int64_t own = a.latent.kv_rank > 0 ? a.latent.rotary_dim : dims.head_dim();
+  const std::int64_t own = dims.decoder->latent() ? a.latent.rotary_dim : dims.head_dim();
   const auto channels = static_cast<std::int64_t>(static_cast<double>(own) * s.part + 1e-6);
   r.pairs = (channels + 1) / 2;
   if (r.pairs > Rotation::most_pairs)

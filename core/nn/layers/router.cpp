@@ -139,51 +139,66 @@ void sort_pairs(const Context& ctx, const Routes& to) {
       });
 }
 
+// One row of a router in backward: its scores, the weights of its chosen experts and their
+// gradients, and the gradients of its logits, which it writes.
+template<class T>
+struct RowGradient {
+  const std::int32_t* chosen;
+  const float *weights, *dweights, *scores;
+  T* dlogits;
+
+  KOKKOS_INLINE_FUNCTION RowGradient(const Routes& of, std::int64_t r, const float* all_dweights,
+                                     T* all_dlogits)
+      : chosen(of.chosen + r * of.per_token),
+        weights(of.weights + r * of.per_token),
+        dweights(all_dweights + r * of.per_token),
+        scores(of.probabilities + r * of.experts),
+        dlogits(all_dlogits + r * of.experts) {}
+  // The sum of w dw over the chosen experts.
+  KOKKOS_INLINE_FUNCTION float mean(std::int64_t per_token) const {
+    float sum = 0;
+    for (std::int64_t j = 0; j < per_token; ++j) sum += weights[j] * dweights[j];
+    return sum;
+  }
+};
+
 // With weights w, before their factor, and probabilities p of the chosen experts: normalised, the
 // gradient of a chosen logit is w (dw - sum w dw), and otherwise that of any logit is p (dw - sum p
 // dw), where dw is 0 for the others. A gradient dp of the probabilities adds p (dp - sum p dp).
 template<class T>
 KOKKOS_INLINE_FUNCTION void probabilities_backward(const RouterRule& rule, const Routes& of,
-                                                   std::int64_t r, const float* dweights,
-                                                   const float* dprobabilities, T* dlogits) {
-  const std::int32_t* chosen = of.chosen + r * of.per_token;
-  const float *w = of.weights + r * of.per_token, *dw = dweights + r * of.per_token;
-  const float* p = of.probabilities + r * of.experts;
-  T* d = dlogits + r * of.experts;
-  float mean = 0, mean_of_all = 0;
-  for (std::int64_t j = 0; j < of.per_token; ++j) mean += w[j] * dw[j];
+                                                   const RowGradient<T>& row,
+                                                   const float* dprobabilities) {
+  const float *p = row.scores, mean = row.mean(of.per_token);
+  float mean_of_all = 0;
   for (std::int64_t e = 0; dprobabilities != nullptr && e < of.experts; ++e)
     mean_of_all += p[e] * dprobabilities[e];
   const auto of_probability = [&](std::int64_t e) {
     return dprobabilities != nullptr ? p[e] * (dprobabilities[e] - mean_of_all) : 0.0f;
   };
   for (std::int64_t e = 0; e < of.experts; ++e)
-    round_to(d[e], (rule.normalised ? 0.0f : -p[e] * mean) + of_probability(e));
+    round_to(row.dlogits[e], (rule.normalised ? 0.0f : -p[e] * mean) + of_probability(e));
   for (std::int64_t j = 0; j < of.per_token; ++j)
-    round_to(d[chosen[j]],
-             w[j] / rule.factor * (rule.factor * dw[j] - mean) + of_probability(chosen[j]));
+    round_to(row.dlogits[row.chosen[j]],
+             row.weights[j] / rule.factor * (rule.factor * row.dweights[j] - mean) +
+                 of_probability(row.chosen[j]));
 }
 
 // With scores s, which are sigmoids: the gradient of a chosen logit is w (1 - s) (dw - sum w dw),
 // without the sum if weights are not normalised. A gradient ds of the scores adds s (1 - s) ds.
 template<class T>
 KOKKOS_INLINE_FUNCTION void scores_backward(const RouterRule& rule, const Routes& of,
-                                            std::int64_t r, const float* dweights,
-                                            const float* dscores, T* dlogits) {
-  const std::int32_t* chosen = of.chosen + r * of.per_token;
-  const float *w = of.weights + r * of.per_token, *dw = dweights + r * of.per_token;
-  const float* s = of.probabilities + r * of.experts;
-  T* d = dlogits + r * of.experts;
-  float mean = 0;
-  for (std::int64_t j = 0; rule.normalised && j < of.per_token; ++j) mean += w[j] * dw[j];
+                                            const RowGradient<T>& row, const float* dscores) {
+  const float *s = row.scores, mean = rule.normalised ? row.mean(of.per_token) : 0.0f;
   const auto of_score = [&](std::int64_t e) {
     return dscores != nullptr ? s[e] * (1 - s[e]) * dscores[e] : 0.0f;
   };
-  for (std::int64_t e = 0; e < of.experts; ++e) round_to(d[e], of_score(e));
+  for (std::int64_t e = 0; e < of.experts; ++e) round_to(row.dlogits[e], of_score(e));
   for (std::int64_t j = 0; j < of.per_token; ++j) {
-    const std::int32_t e = chosen[j];
-    const float weight = w[j] / rule.factor;
-    round_to(d[e], weight * (1 - s[e]) * (rule.factor * dw[j] - mean) + of_score(e));
+    const std::int32_t e = row.chosen[j];
+    const float weight = row.weights[j] / rule.factor;
+    round_to(row.dlogits[e],
+             weight * (1 - s[e]) * (rule.factor * row.dweights[j] - mean) + of_score(e));
   }
 }
 
@@ -192,10 +207,11 @@ void choose_backward(const Context& ctx, const RouterRule& rule, const Routes& o
                      const float* dweights, const float* dprobabilities, T* dlogits) {
   kernel::for_each(
       ctx, "shardmark::choose_experts_backward", of.rows, KOKKOS_LAMBDA(std::int64_t r) {
+        const RowGradient<T> row(of, r, dweights, dlogits);
         if (rule.sigmoid)
-          scores_backward(rule, of, r, dweights, dprobabilities, dlogits);
+          scores_backward(rule, of, row, dprobabilities);
         else
-          probabilities_backward(rule, of, r, dweights, dprobabilities, dlogits);
+          probabilities_backward(rule, of, row, dprobabilities);
       });
 }
 

@@ -125,7 +125,8 @@ void Mixture::backward(Role role, Tensors t, Gradients g, const Scratch& scratch
       choose_experts_backward(c_.ctx, moe_, routes(), scratch.fp32(w.dweights),
                               balance_backward(scratch, w), scratch[w.dlogits]);
       product_backward(t, g, scratch, scratch[w.dlogits], moe_.experts, dx);
-      // Of ranks that divide layers, each has the part of its lane.
+      // Each of the ranks that divide layers has the gradient of its own lane. The plan adds up
+      // what they leave in `partial`.
       if (c_.divided()) convert(c_.ctx, c_.rows * c_.h, c_.partial(), dx);
       return;
     case Role::shared_down:

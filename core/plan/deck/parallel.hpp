@@ -2,7 +2,6 @@
 // What divides a model over ranks besides ZeRO, as a DeepSpeed config asks for it.
 #pragma once
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -17,6 +16,9 @@ struct MeshAxis {
   std::int64_t ranks;
   std::string_view remedy = "remove the key, or set it to 1";
   bool of_world = false;  // its groups are blocks of all ranks, whatever other axes there are
+
+  /// The key as a DeepSpeed config has it.
+  std::string_view name() const { return key.substr(key.find('.') + 1); }
 };
 
 /// Which ranks hold a parameter, divide its states, and add up its gradient: all of the partition
@@ -34,10 +36,6 @@ struct ParallelSpec {
   // use_data_before_expert_parallelism: ranks with the same experts are neighbours
   bool same_experts_near = false;
   bool operator==(const ParallelSpec&) const = default;
-  /// How many of `world` ranks have samples of their own; at least one.
-  std::int64_t data_parts(std::int64_t world) const {
-    return std::max<std::int64_t>(world / (tensor * sequence), 1);
-  }
   /// The value of train_batch_size for a step of so many sequences. DeepSpeed reads the config
   /// before it makes groups of ranks, and counts each rank of a tensor group, although these have
   /// the same data.

@@ -55,8 +55,7 @@ struct DeepSpeedContext {
     if (shares_with_experts()) return program.expert_group;
     return shares_with_sequence() ? program.sequence_group : -1;
   }
-  /// Whether ranks divide layers as well as experts.
-  bool folds() const { return program.tensor_group >= 0 && program.expert_group >= 0; }
+  bool folds() const { return program.folds(); }
   bool divided() const { return norm_group() >= 0; }
   bool shares_with_experts() const { return stage() == 0 && program.expert_group >= 0; }
   bool shares_with_sequence() const { return stage() == 0 && program.sequence_group >= 0; }

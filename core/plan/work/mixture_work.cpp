@@ -75,7 +75,7 @@ class MixtureWork : private WorkLists {
   }
 
  private:
-  // The same if ranks divide layers as well.
+  // What surrounds the pass where ranks divide layers as well as experts.
   void exchange_lanes(Kernel kernel) {
     const std::int64_t h = d_.hidden;
     const RowLanes by = row_lanes(d_);

@@ -7,7 +7,7 @@ LaneExchange::LaneExchange(Program& program, PlanWriter& writer, TensorExchange&
     : p_(program), w_(writer), tensors_(tensors) {}
 
 void LaneExchange::declare(const TransformerDims& dims, int home) {
-  if (p_.expert_group < 0 || p_.tensor_group < 0) return;
+  if (!p_.folds()) return;
   lanes_ = row_lanes(dims);
   home_ = home;
   const auto slot = [&](const char* name, Dtype dtype, std::int64_t elems) {

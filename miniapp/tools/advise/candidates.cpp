@@ -5,6 +5,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/mesh/mesh.hpp>
 #include <io/deck/deck_keys.hpp>
 #include <miniapp/tools/advise/candidates.hpp>
 
@@ -84,7 +85,7 @@ void add_recomputation(DeckChanges& changes, const Deck& deck, const CandidateSp
 }
 
 std::int64_t sequences_of_a_part(const CandidateSpace& space) {
-  return space.global_batch / space.parallel.data_parts(space.ranks);
+  return space.global_batch / data_parts(space.parallel, space.ranks);
 }
 
 // Hugging Face's trainer refuses a config whose batch is not its own.
@@ -123,6 +124,10 @@ nlohmann::ordered_json changes_json(const DeckChanges& changes) {
   nlohmann::ordered_json json = nlohmann::ordered_json::object();
   for (const auto& [key, value] : changes) json[key] = value_json(value);
   return json;
+}
+
+std::int64_t data_parts(const ParallelSpec& parallel, int ranks) {
+  return std::max(Mesh(ranks, 0, parallel).data_parts(), 1);
 }
 
 DeckChanges batch_changes(const Batch& batch, const ParallelSpec& parallel) {

@@ -43,6 +43,9 @@ struct CandidateSpace {
   std::vector<std::string> deprecated_offload;  // keys of the deck
 };
 
+/// How many of the ranks have samples of their own. At least one: a degree that does not divide the
+/// ranks is refused with the candidate.
+std::int64_t data_parts(const ParallelSpec& parallel, int ranks);
 /// The three keys of a batch, complete.
 DeckChanges batch_changes(const Batch& batch, const ParallelSpec& parallel);
 

@@ -123,7 +123,7 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest,
     AdviseCase larger = question;
     larger.ranks = static_cast<int>(ranks);
     DeckChanges changes;
-    const DeckChanges batch = batch_changes({parallel.data_parts(ranks), 1, 1}, parallel);
+    const DeckChanges batch = batch_changes({data_parts(parallel, larger.ranks), 1, 1}, parallel);
     for (const auto& change : leanest) {
       const auto same = std::find_if(batch.begin(), batch.end(),
                                      [&](const auto& b) { return b.first == change.first; });
@@ -157,7 +157,7 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest,
 std::int64_t checked_batch(const Deck& deck, int ranks, std::int64_t wanted) {
   if (wanted == 0) return infer_batch(deck, ranks).global;
   const ParallelSpec& parallel = deck.zero.parallel;
-  const std::int64_t counted = parallel.train_batch_size(parallel.data_parts(ranks));
+  const std::int64_t counted = parallel.train_batch_size(data_parts(parallel, ranks));
   if (wanted % counted != 0)
     throw DeckError(
         fmt::format("{}: --batch {}: must be a multiple of the {} ranks{}: use {}", deck.path,

@@ -304,8 +304,9 @@ TEST(DividedRun, LayersAndExpertsTrainTheSameForTwentySteps) {
   });
 }
 
-// The same with a sample per micro-batch, as the undivided run has it. Tokens choose experts by
-// their places in a micro-batch, so that with 7 of them another division would choose others.
+// The folded deck with one sample per micro-batch, like the undivided run. Tokens choose experts by
+// their places in a micro-batch, so with 7 tokens per sample a larger micro-batch would route them
+// differently.
 Deck folded_by_samples(const Deck& plain, int t, int e) {
   Deck deck = folded(plain, t, e);
   deck.zero.accumulation_steps = *deck.zero.accumulation_steps * t;

@@ -9,25 +9,15 @@
 #include <gtest/gtest.h>
 
 #include <core/nn/layers/balance_loss.hpp>
-#include <tests/core/nn/models/single_process.hpp>
+#include <tests/core/nn/layers/router_fixture.hpp>
 
 namespace shardmark::test::experts_test {
 namespace {
 
 constexpr std::int64_t rows = 13, experts = 5, choices = 3, pairs = rows * choices;
 
-Buffer<float> filled(std::int64_t elems, std::uint64_t stream) {
-  Buffer<float> b(elems);
-  for (std::int64_t i = 0; i < elems; ++i)
-    b[i] = static_cast<float>(mix(2, stream, i) % 2001) / 500.0f - 2.0f;
-  return b;
-}
-
-struct Experts : KernelTest {
-  Routes routes() const {
-    return {rows,          experts,       choices,        probabilities.data(), weights.data(),
-            chosen.data(), places.data(), sources.data(), starts.data()};
-  }
+struct Experts : RouterTest {
+  Experts() : RouterTest(rows, experts, choices) {}
   MoeSpec spec(bool normalised, Routing routing = Routing::learned) const {
     MoeSpec m;
     m.experts = experts, m.per_token = choices, m.ffn = 4, m.normalised = normalised;
@@ -55,8 +45,7 @@ struct Experts : KernelTest {
     return {logits.data() + row * experts, logits.data() + (row + 1) * experts};
   }
 
-  Buffer<float> logits = filled(rows * experts, 1), probabilities{rows * experts}, weights{pairs};
-  Buffer<std::int32_t> chosen{pairs}, places{pairs}, sources{pairs}, starts{experts + 1};
+  Buffer<float> logits = filled(rows * experts, 1);
 };
 
 TEST_F(Experts, have_the_rows_with_the_largest_logits) {

@@ -8,41 +8,23 @@
 
 #include <gtest/gtest.h>
 
-#include <core/nn/layers/experts.hpp>
-#include <tests/core/nn/models/single_process.hpp>
+#include <tests/core/nn/layers/router_fixture.hpp>
 
 namespace shardmark::test::router_test {
 namespace {
 
 constexpr std::int64_t rows = 13;
 
-Buffer<float> filled(std::int64_t elems, std::uint64_t stream) {
-  Buffer<float> b(elems);
-  for (std::int64_t i = 0; i < elems; ++i)
-    b[i] = static_cast<float>(mix(2, stream, i) % 2001) / 500.0f - 2.0f;
-  return b;
-}
-
 // Six experts in three groups, of which a row has one or two, with scores that are sigmoids.
-struct GroupedExperts : KernelTest {
+struct GroupedExperts : RouterTest {
   static constexpr std::int64_t all = 6, group = 2;
+  GroupedExperts() : RouterTest(rows, all, 2) {}
 
   MoeSpec spec(std::int64_t token_groups, bool normalised, double factor = 1.5) const {
     MoeSpec m;
     m.experts = all, m.per_token = 2, m.ffn = 4, m.normalised = normalised, m.factor = factor;
     m.scores = Scores::sigmoid, m.groups = 3, m.token_groups = token_groups;
     return m;
-  }
-  Routes routes() const {
-    return {rows,
-            all,
-            2,
-            scores.data(),
-            weights.data(),
-            chosen.data(),
-            places.data(),
-            sources.data(),
-            starts.data()};
   }
   void choose(const MoeSpec& m) {
     for (std::int64_t i = 0; i < rows * all; ++i) scores[i] = logits[i];
@@ -77,8 +59,8 @@ struct GroupedExperts : KernelTest {
     return experts_of_row;
   }
 
-  Buffer<float> logits = filled(rows * all, 1), scores{rows * all}, weights{rows * 2};
-  Buffer<std::int32_t> chosen{rows * 2}, places{rows * 2}, sources{rows * 2}, starts{all + 1};
+  Buffer<float> logits = filled(rows * all, 1);
+  Buffer<float>& scores = probabilities;
 };
 
 TEST_F(GroupedExperts, are_the_best_of_the_groups_with_the_largest_sums_of_two) {

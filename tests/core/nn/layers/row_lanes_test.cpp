@@ -9,36 +9,31 @@
 #include <gtest/gtest.h>
 
 #include <core/nn/layers/divided_experts.hpp>
-#include <tests/core/nn/models/single_process.hpp>
+#include <tests/core/nn/layers/router_fixture.hpp>
 
 namespace shardmark::test::row_lanes_test {
 namespace {
 
 constexpr std::int64_t rows = 5, experts = 3, per_token = 2, pairs = rows * per_token, columns = 4;
 
-struct RowLanesTest : KernelTest {
+struct RowLanesTest : RouterTest {
   // Pair p has expert p mod 3: experts 0 to 2 have 4, 3 and 3 pairs.
-  RowLanesTest() {
+  RowLanesTest() : RouterTest(rows, experts, per_token) {
     MoeSpec moe;
     moe.experts = experts, moe.per_token = per_token;
     moe.normalised = true;
     moe.routing = Routing::balanced;
     for (std::int64_t i = 0; i < rows * experts; ++i)
       probabilities[i] = 0.25f * static_cast<float>(i % 7);
-    choose_experts(ctx, moe, routes);
+    choose_experts(ctx, moe, routes());
   }
   PairLanes lanes(std::int64_t count, std::int64_t own, std::int64_t rows_of_a_lane) {
     const PairLanes l{count, own, rows_of_a_lane, lane_sources.data()};
-    place_in_lanes(ctx, routes, l);
+    place_in_lanes(ctx, routes(), l);
     return l;
   }
 
-  Buffer<float> probabilities{rows * experts}, weights{pairs};
-  Buffer<std::int32_t> chosen{pairs}, places{pairs}, sources{pairs}, starts{experts + 1};
   Buffer<std::int32_t> lane_sources{3 * pairs};
-  const Routes routes{rows,           experts,       per_token,     probabilities.data(),
-                      weights.data(), chosen.data(), places.data(), sources.data(),
-                      starts.data()};
 };
 
 TEST_F(RowLanesTest, TakeThePairsOfEachExpertByTurns) {
@@ -49,7 +44,7 @@ TEST_F(RowLanesTest, TakeThePairsOfEachExpertByTurns) {
   for (std::int32_t p = 0; p < pairs; ++p) EXPECT_EQ(lane_sources[places[p]], p);
   for (const std::int64_t own : {0, 1}) {
     Buffer<std::int32_t> counts(experts);
-    count_lane_rows(ctx, routes, lanes(2, own, 6), counts.data());
+    count_lane_rows(ctx, routes(), lanes(2, own, 6), counts.data());
     const std::vector<std::int32_t> has =
         own == 0 ? std::vector<std::int32_t>{2, 2, 2} : std::vector<std::int32_t>{2, 1, 1};
     EXPECT_TRUE(std::equal(has.begin(), has.end(), counts.data()));
@@ -62,7 +57,7 @@ TEST_F(RowLanesTest, SendTheRowsOfTheirPairsAndSayWhichTheyAre) {
   Buffer<std::int64_t> tokens(12), choices(12), count(2);
   for (std::int64_t i = 0; i < rows * columns; ++i) x[i] = static_cast<float>(i);
   std::fill_n(home.data(), 12 * columns, -1.0f);
-  collect_lane(ctx, routes, own, columns, {Dtype::fp32, x.data()}, {Dtype::fp32, home.data()},
+  collect_lane(ctx, routes(), own, columns, {Dtype::fp32, x.data()}, {Dtype::fp32, home.data()},
                {tokens.data(), choices.data(), {Dtype::fp32, said.data()}, count.data()});
   EXPECT_EQ(count[1], 4);
   for (std::int64_t place = 6; place < 12; ++place) {
@@ -84,10 +79,10 @@ TEST_F(RowLanesTest, ShareTheGradientsOfWeightsAndRows) {
   std::vector<float> dx(rows * columns), of_pairs(pairs);
   for (const std::int64_t own : {0, 1}) {
     const PairLanes l = lanes(2, own, 6);
-    weigh_lanes(ctx, routes, l, columns, {Dtype::fp32, dy.data()}, {Dtype::fp32, returned.data()},
+    weigh_lanes(ctx, routes(), l, columns, {Dtype::fp32, dy.data()}, {Dtype::fp32, returned.data()},
                 {Dtype::fp32, home.data()}, {Dtype::fp32, dweights.data()});
     Buffer<float> part(rows * columns), of_own(pairs);
-    combine_lane(ctx, routes, l, columns, {Dtype::fp32, home.data()},
+    combine_lane(ctx, routes(), l, columns, {Dtype::fp32, home.data()},
                  {Dtype::fp32, dweights.data()}, {Dtype::fp32, part.data()}, false, of_own.data());
     for (std::size_t i = 0; i < dx.size(); ++i) dx[i] += part[static_cast<std::int64_t>(i)];
     for (std::size_t p = 0; p < of_pairs.size(); ++p)

@@ -29,8 +29,8 @@ INSTANTIATE_TEST_SUITE_P(Decks, AdviseAxes,
                          ::testing::Values(Case{"llama-tiny-tp2", 2, 2},
                                            Case{"llama-tiny-sp2", 2, 1},
                                            Case{"moe-tiny-ep2", 4, 1}),
-                         [](const auto& info) {
-                           std::string name = info.param.deck;
+                         [](const auto& one) {
+                           std::string name = one.param.deck;
                            std::replace(name.begin(), name.end(), '-', '_');
                            return name;
                          });
