@@ -32,9 +32,9 @@ shardmark_target(shardmark_app HOST_ONLY OPTIMIZE 0
                  UNITY charts=charts/ "commands=(commands|predict)/" "tools=tools/(advise|sweep)/" report=.)
 target_link_libraries(shardmark_app PUBLIC shardmark_plan shardmark_io PRIVATE fmt::fmt CLI11::CLI11)
 target_compile_definitions(shardmark_app PRIVATE
-  SHARDMARK_VERSION="${PROJECT_VERSION}"
-  SHARDMARK_COMPILER_ID="${CMAKE_CXX_COMPILER_ID}"
-  SHARDMARK_COMPILER_VERSION="${CMAKE_CXX_COMPILER_VERSION}")
+  SHARDMARK_VERSION=${PROJECT_VERSION}
+  SHARDMARK_COMPILER_ID=${CMAKE_CXX_COMPILER_ID}
+  SHARDMARK_COMPILER_VERSION=${CMAKE_CXX_COMPILER_VERSION})
 
 add_executable(shardmark main.cpp)
 shardmark_target(shardmark HOST_ONLY OPTIMIZE g)

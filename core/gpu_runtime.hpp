@@ -7,6 +7,8 @@
 #include <chrono>  // before HIP's macro __noinline__, which headers of GCC 16 would not survive
 #include <cstddef>
 
+#include <core/text_of.hpp>
+
 #if defined(__HIP_PLATFORM_AMD__)
 #include <hip/hip_runtime_api.h>
 #define SHARDMARK_GPU(name) hip##name
@@ -14,10 +16,6 @@
 #include <cuda_runtime_api.h>
 #define SHARDMARK_GPU(name) cuda##name
 #endif
-
-/// The text of a call with the names that it has in this build, for messages.
-#define SHARDMARK_TEXT_OF(...) SHARDMARK_TEXT_OF_EXPANDED(__VA_ARGS__)
-#define SHARDMARK_TEXT_OF_EXPANDED(...) #__VA_ARGS__
 
 namespace shardmark::device {
 

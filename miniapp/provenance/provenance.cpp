@@ -13,6 +13,7 @@
 #include <core/kokkos_shim.hpp>
 #include <core/nn/kernels/threads.hpp>
 #include <core/nn/products/library.hpp>
+#include <core/text_of.hpp>
 #include <io/checkpoint/hdf5.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/machine.hpp>
@@ -61,7 +62,7 @@ std::map<std::string, std::string> library_versions() {
       {"mpi_standard", mpi_standard()},
       {"matmul", matmul_library()},
       {"hdf5", hdf5_version()},
-      {"compiler", SHARDMARK_COMPILER_ID " " SHARDMARK_COMPILER_VERSION},
+      {"compiler", SHARDMARK_TEXT_OF(SHARDMARK_COMPILER_ID SHARDMARK_COMPILER_VERSION)},
       {"system", operating_system()}};
   if (const std::string nccl = nccl_library(); !nccl.empty()) {
     versions["nccl"] = nccl;

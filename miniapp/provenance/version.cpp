@@ -4,12 +4,13 @@
 
 #include <fmt/core.h>
 
+#include <core/text_of.hpp>
 #include <miniapp/provenance/version.hpp>
 
 namespace shardmark {
 
 std::string version() {
-  return SHARDMARK_VERSION;
+  return SHARDMARK_TEXT_OF(SHARDMARK_VERSION);
 }
 
 std::string utc_now() {

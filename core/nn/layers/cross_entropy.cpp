@@ -228,7 +228,7 @@ HeadPieces::HeadPieces(const TransformerDims& dims)
     : rows(dims.rows()),
       vocab(dims.vocab),
       columns(dims.head_part.cuts() ? dims.vocab / dims.head_part.ranks
-                                    : head_piece_columns(dims.dtype, kernel::on_host)) {}
+                                    : head_piece_columns(dims, kernel::on_host)) {}
 
 void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const LogitShape& shape) {
   const float cap = shape.cap, inner = cap > 0 ? shape.factor / cap : shape.factor;

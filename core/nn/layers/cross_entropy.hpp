@@ -12,8 +12,9 @@ namespace shardmark {
 
 /// Where the logits [rows][vocab] lie: in pieces of `columns` tokens of the vocabulary, one after
 /// another, each stored [rows][its columns]. The products of the head work piece by piece, so that
-/// communication progresses in between, and so that each product has dense operands: libraries have
-/// no fast implementation for rows that are a whole vocabulary apart (50 257 elements of 2 bytes).
+/// communication progresses in between on a host, and so that each product has dense operands:
+/// libraries have no fast implementation for rows that are a whole vocabulary apart (50 257 elements
+/// of 2 bytes).
 /// If ranks divide the head, each makes one piece.
 struct HeadPieces {
   std::int64_t rows, vocab, columns;
@@ -38,8 +39,7 @@ void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const L
 
 /// Replaces logits[rows][vocab], which lie as HeadPieces says, by (softmax - one_hot(target)) *
 /// scale, and writes the cross-entropy of each row to row_loss[rows]. The target of a row is the
-/// token after it. If the logits were
-/// shaped, the gradient is that of what they were before.
+/// token after it. If the logits were shaped, the gradient is that of what they were before.
 void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                    Stored logits, float* row_loss, float scale, const LogitShape& shape = {});
 

@@ -132,6 +132,19 @@ void combine_own(const Context& ctx, const Routes& by, const PairLanes& lanes, s
       });
 }
 
+// The gradients of this lane's weights, and zeros for those of other lanes.
+template<class T>
+void own_weights(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                 const T* of_places, float* dweights) {
+  const std::int32_t* places = routes.places;
+  const std::int64_t first = lanes.own * lanes.places, end = first + lanes.places;
+  kernel::for_each(
+      ctx, "shardmark::own_weights", routes.pairs(), KOKKOS_LAMBDA(std::int64_t p) {
+        const std::int64_t place = places[p];
+        dweights[p] = place >= first && place < end ? widen(of_places[place]) : 0.0f;
+      });
+}
+
 }  // namespace
 
 void count_rows(const Context& ctx, const Routes& routes, std::int32_t* counts) {
@@ -230,14 +243,7 @@ void combine_lane(const Context& ctx, const Routes& routes, const PairLanes& lan
   with_types(rows, dx, [&](auto type, auto dx_type) {
     using T = decltype(type);
     combine_own(ctx, routes, lanes, columns, rows.as<T>(), dx.as<decltype(dx_type)>(), add);
-    const T* of_places = weights.as<T>();
-    const std::int32_t* places = routes.places;
-    const std::int64_t first = lanes.own * lanes.places, end = first + lanes.places;
-    kernel::for_each(
-        ctx, "shardmark::own_weights", routes.pairs(), KOKKOS_LAMBDA(std::int64_t p) {
-          const std::int64_t place = places[p];
-          dweights[p] = place >= first && place < end ? widen(of_places[place]) : 0.0f;
-        });
+    own_weights(ctx, routes, lanes, weights.as<T>(), dweights);
   });
 }
 

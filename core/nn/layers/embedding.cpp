@@ -117,32 +117,46 @@ struct RowsAtPosition {
   }
 };
 
-/// The gradient of a row of wte by a team of a GPU, which reads all tokens: its threads list the
-/// places of the token in their order, and each thread sums a run of columns over that list. One
-/// warp would take too long for a token that many rows share.
+/// The gradients of rows of wte by a team of a GPU. It reads all tokens once for its rows, since
+/// most of a vocabulary is in no micro-batch. For a row that is there its threads list the places
+/// of the token in their order, and each thread sums a run of columns over that list. One warp
+/// would take too long for a token that many places share. The rows of a team are far apart,
+/// because tokens that occur often are often neighbours.
 template<class T>
 struct TokenTeam {
   static constexpr int threads = 256;
-  static constexpr int listed = 1024;  // tokens that are searched at a time
+  static constexpr int listed = 1024;  // places that are searched at a time
+  static constexpr std::int64_t rows = 16;
   using List = Kokkos::View<std::int32_t*, Space::scratch_memory_space,
                             Kokkos::MemoryTraits<Kokkos::Unmanaged>>;
   static std::size_t scratch_bytes() { return List::shmem_size(listed + 1); }
 
   const std::int32_t* tokens;  // samples x (sequence + 1)
-  std::int64_t samples, sequence, h, padding;
+  std::int64_t samples, sequence, h, vocab, padding;
   const T* dx;
   T* dwte;
   float factor;
   bool accumulate;
 
   KOKKOS_INLINE_FUNCTION void operator()(const kernel::Team& team) const {
-    const auto token = static_cast<std::int32_t>(team.league_rank());
+    const std::int32_t first = team.league_rank(), teams = team.league_size();
+    std::uint32_t there = 0;  // a bit for each of the team's rows
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(team, places()),
+        [&](std::int64_t i, std::uint32_t& bits) {
+          const std::int32_t token = tokens[i];
+          if (token % teams == first && is_at(i, token)) bits |= 1u << (token / teams);
+        },
+        Kokkos::BOr<std::uint32_t>(there));
+    for (std::int32_t token = first; token < vocab; token += teams)
+      make_row(team, token, token != padding && (there >> (token / teams) & 1u) != 0);
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION void make_row(const kernel::Team& team, std::int32_t token,
+                                       bool found) const {
+    if (!found && accumulate) return;
     T* to = dwte + std::int64_t{token} * h;
-    int found = 0;
-    if (token != padding)
-      Kokkos::parallel_reduce(
-          Kokkos::TeamThreadRange(team, places()),
-          [&](std::int64_t i, int& n) { n += static_cast<int>(is_at(i, token)); }, found);
     const List list(team.team_scratch(0), listed + 1);
     const std::int64_t width = std::int64_t{team.team_size()} * kernel::run_elems;
     for (std::int64_t first = 0; first < h; first += width) {
@@ -150,12 +164,10 @@ struct TokenTeam {
       const int n = j < h ? kernel::elems_of_run(j, h) : 0;
       float sum[kernel::run_elems] = {};
       if (accumulate) kernel::load_run(to + j, n, sum);
-      if (found > 0) add_places(team, list, token, j, n, sum);
-      if (found > 0 || !accumulate) kernel::store_run(to + j, n, sum);
+      if (found) add_places(team, list, token, j, n, sum);
+      kernel::store_run(to + j, n, sum);
     }
   }
-
- private:
   KOKKOS_INLINE_FUNCTION std::int64_t places() const { return samples * (sequence + 1); }
   // The last token of a sample is only a target.
   KOKKOS_INLINE_FUNCTION bool is_at(std::int64_t i, std::int32_t token) const {
@@ -205,14 +217,16 @@ void token_backward_by_teams(const Context& ctx, const TransformerDims& dims,
                           dims.micro_batch,
                           dims.sequence,
                           dims.hidden,
+                          dims.vocab,
                           dims.decoder->ends.padding_token,
                           dx,
                           dwte,
                           static_cast<float>(dims.decoder->ends.embedding_factor),
                           accumulate};
+  const std::int64_t teams = (dims.vocab + TokenTeam<T>::rows - 1) / TokenTeam<T>::rows;
   const auto policy =
-      kernel::team_policy(ctx, dims.vocab, TokenTeam<T>::threads, 1, TokenTeam<T>::scratch_bytes(),
-                          body, Kokkos::ParallelForTag());
+      kernel::team_policy(ctx, teams, TokenTeam<T>::threads, 1, TokenTeam<T>::scratch_bytes(), body,
+                          Kokkos::ParallelForTag());
   Kokkos::parallel_for("shardmark::token_embedding_backward", policy, body);
   ctx.progress();
 }

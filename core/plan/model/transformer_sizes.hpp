@@ -92,12 +92,16 @@ struct HeadSaved {
 };
 HeadSaved head_saved(const TransformerDims& dims);
 
-/// How many tokens of the vocabulary a product of the head covers, so that communication progresses
-/// in between (core/nn/layers/cross_entropy.hpp). On the matrix tiles of a processor, oneDNN 2.6 is
-/// fastest if no side over which a product sums is longer than about 768; the other value keeps the
-/// distance between rows off powers of two.
-constexpr std::int64_t head_piece_columns(Dtype dtype, bool on_host) {
-  return on_host && dtype != Dtype::fp32 ? 768 : 8256;
+/// How many tokens of the vocabulary a product of the head covers (core/nn/layers/cross_entropy.hpp).
+/// On a host few, so that communication progresses in between: on the matrix tiles of a processor,
+/// oneDNN 2.6 is fastest if no side over which a product sums is longer than about 768; the other
+/// value keeps the distance between rows off powers of two. On a GPU as many as keep rows aligned
+/// and a piece within 2^30 logits, since each product ends with multiprocessors that wait.
+constexpr std::int64_t head_piece_columns(const TransformerDims& dims, bool on_host) {
+  if (on_host) return dims.dtype == Dtype::fp32 ? 8256 : 768;
+  constexpr std::int64_t step = 64, most_logits = std::int64_t{1} << 30;
+  const std::int64_t most = std::min(dims.vocab, most_logits / dims.rows());
+  return std::max(step, most / step * step);
 }
 
 /// Attention runs over tiles. A tile has `query_rows` rows of one sample and `heads` heads that

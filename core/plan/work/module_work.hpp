@@ -109,7 +109,7 @@ class ModuleWork : private WorkLists {
   template<class F>
   void for_each_piece(const F& f) const {
     if (d_.head_part.cuts()) return f(0, d_.vocab / d_.head_part.ranks);
-    const std::int64_t columns = head_piece_columns(d_.dtype, options_.on_host);
+    const std::int64_t columns = head_piece_columns(d_, options_.on_host);
     for (std::int64_t v = 0; v < d_.vocab; v += columns) f(v, std::min(columns, d_.vocab - v));
   }
   // Calls f(rows, keys, heads, count) for each kind of tile.
