@@ -13,6 +13,7 @@
 #include <io/checkpoint/checksum.hpp>
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/manifest.hpp>
+#include <io/checkpoint/stored_layout.hpp>
 #include <io/files/hash.hpp>
 #include <io/files/regular_file.hpp>
 #include <io/json/json_source.hpp>
@@ -77,12 +78,25 @@ Json write_part(const Manifest& m, const CheckpointPart& p) {
     map.push_back(r.first);
     map.push_back(r.elems);
   }
-  return {{"rank", p.rank},
-          {"file", p.file},
-          {"offset", p.offset},
-          {"elems", p.elems},
-          {"map", std::move(map)},
-          {"xxh3", by_state(m, [&](std::size_t s) { return hex(p.digest[s]); })}};
+  Json part{{"rank", p.rank},
+            {"file", p.file},
+            {"offset", p.offset},
+            {"elems", p.elems},
+            {"map", std::move(map)},
+            {"xxh3", by_state(m, [&](std::size_t s) { return hex(p.digest[s]); })}};
+  if (!m.views.empty()) part["view"] = p.view;
+  return part;
+}
+
+// A parameter that is not cut is its place in `params` alone.
+Json write_view(const ModelView& view) {
+  Json list = Json::array();
+  for (const ParamInWhole& p : view) {
+    Json entry{p.param};
+    if (p.slice.cuts()) entry = {p.param, p.elems, p.slice.first, p.slice.width, p.slice.pitch};
+    list.push_back(std::move(entry));
+  }
+  return list;
 }
 
 Json write_body(const Manifest& m) {
@@ -104,6 +118,7 @@ Json write_body(const Manifest& m) {
   o["dtypes"] = Json::object();
   for (State s : m.stored()) o["dtypes"][std::string(to_string(s))] = to_string(m.dtype_of(s));
   for (const StoredParam& p : m.params) o["params"].push_back({p.name, p.shape});
+  for (const ModelView& v : m.views) o["views"].push_back(write_view(v));
   for (const CheckpointFile& f : m.files)
     o["files"].push_back(
         {{"name", f.name}, {"bytes", f.bytes}, {"first_byte", by_state(m, [&](std::size_t s) {
@@ -130,8 +145,30 @@ Optimizer read_optimizer(const Json& name, const Json& dtypes) {
   throw std::invalid_argument("optimizer " + brief(name) + " with dtypes = " + brief(dtypes));
 }
 
+ModelView read_view(const Manifest& m, const Json& list) {
+  ModelView view;
+  std::int64_t elems = 0;
+  for (const Json& entry : list) {
+    ParamInWhole p;
+    p.param = integer_of(entry.at(0), "a parameter of a view", 0, std::ssize(m.params) - 1);
+    p.elems = m.params[static_cast<std::size_t>(p.param)].elems;
+    if (entry.size() > 1) {
+      p.elems = integer_of(entry.at(1), "elements in a view", 1, p.elems);
+      p.slice = {integer_of(entry.at(2), "a slice of a view", 0, max_elems),
+                 integer_of(entry.at(3), "a slice of a view", 1, max_elems),
+                 integer_of(entry.at(4), "a slice of a view", 1, max_elems)};
+    }
+    elems = checked_add(elems, p.elems, "a view");
+    view.push_back(p);
+  }
+  if (view.empty()) throw std::invalid_argument("a view without parameters");
+  return view;
+}
+
 CheckpointPart read_part(const Manifest& m, const Json& o) {
   CheckpointPart p;
+  if (!m.views.empty())
+    p.view = static_cast<int>(integer_at(o, "view", 0, std::ssize(m.views) - 1));
   p.rank = static_cast<int>(integer_at(o, "rank", 0, max_ranks - 1));
   p.file = static_cast<int>(integer_at(o, "file", 0, std::ssize(m.files) - 1));
   p.offset = integer_at(o, "offset", 0, max_elems), p.elems = integer_at(o, "elems", 0, max_elems);
@@ -205,6 +242,8 @@ Manifest read_body(const Json& o) {
   if (m.elems() > max_elems)
     throw std::invalid_argument(
         fmt::format("{} elements: a model has at most {}", m.elems(), max_elems));
+  if (o.contains("views"))
+    for (const Json& v : o.at("views")) m.views.push_back(read_view(m, v));
   std::set<std::string> names;
   for (const Json& f : o.at("files")) {
     m.files.push_back(read_file(m, f));
@@ -240,19 +279,6 @@ void place_blocks(Manifest& m) {
     }
 }
 
-void require_cover(const Manifest& m) {
-  std::vector<ElementRange> all;
-  for (const CheckpointPart& p : m.parts) all.insert(all.end(), p.map.begin(), p.map.end());
-  std::sort(all.begin(), all.end(),
-            [](const ElementRange& a, const ElementRange& b) { return a.first < b.first; });
-  std::int64_t next = 0;
-  for (const ElementRange& r : all) {
-    if (r.first != next) throw std::invalid_argument(fmt::format("element {}", next));
-    next += r.elems;
-  }
-  if (next != m.elems()) throw std::invalid_argument(fmt::format("element {}", next));
-}
-
 }  // namespace
 
 std::int64_t Manifest::elems() const {
@@ -269,8 +295,8 @@ std::int64_t Manifest::state_bytes() const {
 
 std::string write_manifest(const Manifest& manifest) {
   const std::string body = write_body(manifest).dump();
-  return fmt::format("{{\"format\":{},\"xxh3\":\"{}\",\n\"checkpoint\":{}}}\n", checkpoint_format,
-                     hash_hex(body), body);
+  return fmt::format("{{\"format\":{},\"xxh3\":\"{}\",\n\"checkpoint\":{}}}\n",
+                     manifest.views.empty() ? 1 : checkpoint_format, hash_hex(body), body);
 }
 
 Manifest parse_manifest(const std::string& text, const std::string& path) {
@@ -286,7 +312,7 @@ Manifest parse_manifest(const std::string& text, const std::string& path) {
     if (o.at("xxh3") != hash_hex(body.dump())) damaged(path, "its checksum does not match");
     Manifest m = read_body(body);
     place_blocks(m);
-    require_cover(m);
+    (void)StoredLayout(m);  // which proves that each element is there once
     return m;
   } catch (const Json::out_of_range&) {
     damaged(path, "a key is missing");

@@ -4,6 +4,9 @@
 // whole model, parameter after parameter in registration order, whatever partition, stage or
 // schedule wrote them. This numbering makes it possible to read them under any other partition.
 //
+// Where ranks divide layers or experts, each numbers the elements of its part of the model, and its
+// view says which elements of the whole model these are.
+//
 // Two ranks, 10 elements, rank 1 with two ranges:
 //     part of rank 0   master[0..4]   map [0, 5]         model elements 0 1 2 3 4
 //     part of rank 1   master[0..4]   map [8, 2, 5, 3]   model elements 8 9, 5 6 7
@@ -18,6 +21,7 @@
 
 #include <core/plan/deck/loss_scale.hpp>
 #include <core/plan/interpret/owned_elements.hpp>
+#include <core/plan/model/whole_model.hpp>
 #include <core/plan/plan.hpp>
 
 namespace shardmark {
@@ -37,6 +41,7 @@ struct CheckpointPart {
   int rank = 0, file = 0;
   std::int64_t offset = 0, elems = 0;
   std::vector<ElementRange> map;
+  int view = 0;  // in Manifest::views, in whose elements `map` counts, if there are any
   EnumArray<State, std::uint64_t> digest{};  // XXH3 over the checksums of the part's blocks
   std::int64_t first_block = 0;  // in the file's datasets of checksums; derived from the offsets
 };
@@ -64,7 +69,8 @@ struct Manifest {
   std::string schedule;
   Dtype model_dtype = Dtype::fp32;         // of param; all other states are fp32
   Optimizer optimizer = Optimizer::adamw;  // one of those that share its states
-  std::vector<StoredParam> params;
+  std::vector<StoredParam> params;         // of the whole model
+  std::vector<ModelView> views;  // of the parts of the model that ranks had; none: the whole
   std::vector<CheckpointFile> files;
   std::vector<CheckpointPart> parts;
   std::string deck;  // the JSON text of the deck that was used
@@ -77,7 +83,9 @@ struct Manifest {
   std::int64_t state_bytes() const;  // without checksums and HDF5's own data
 };
 
-inline constexpr int checkpoint_format = 1;
+/// The newest format. Checkpoints without views have the first one, so that older programs read
+/// them.
+inline constexpr int checkpoint_format = 2;
 inline constexpr const char* manifest_file = "manifest.json";
 /// Twice what 4096 ranks need for a model of 700 tensors that are all sharded over all ranks.
 inline constexpr std::int64_t max_manifest_bytes = std::int64_t{128} << 20;

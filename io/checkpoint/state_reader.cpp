@@ -12,6 +12,7 @@
 #include <io/checkpoint/hdf5.hpp>
 #include <io/checkpoint/part_writer.hpp>
 #include <io/checkpoint/state_reader.hpp>
+#include <io/checkpoint/stored_layout.hpp>
 
 namespace shardmark {
 namespace {
@@ -37,44 +38,17 @@ struct StoredRun {
   }
 };
 
-// Where each range of the model is stored, ordered by first element.
-class PartitionMap {
- public:
-  explicit PartitionMap(const Manifest& manifest) {
-    for (std::size_t p = 0; p < manifest.parts.size(); ++p) {
-      std::int64_t at = 0;
-      for (const ElementRange& r : manifest.parts[p].map) {
-        entries_.push_back({r.first, r.elems, static_cast<int>(p), at});
-        at += r.elems;
-      }
-    }
-    std::sort(entries_.begin(), entries_.end(),
-              [](const Entry& a, const Entry& b) { return a.first < b.first; });
+// Cuts a range at the ends of blocks.
+void add_runs(const StoredRange& range, const WantedElements& w, State stored_as,
+              std::vector<StoredRun>& runs) {
+  std::byte* into = w.into + (range.first - w.first_elem) * dtype_bytes(w.dtype);
+  for (std::int64_t done = 0, n = 0; done < range.elems; done += n) {
+    const std::int64_t at = range.at + done;
+    n = std::min(range.elems - done, checksum_block_elems - at % checksum_block_elems);
+    runs.push_back(
+        {range.part, stored_as, at, n, w.dtype, into + done * dtype_bytes(w.dtype), w.far});
   }
-
-  void find(const WantedElements& w, State stored_as, std::vector<StoredRun>& runs) const {
-    auto it = std::upper_bound(entries_.begin(), entries_.end(), w.first_elem,
-                               [](std::int64_t e, const Entry& entry) { return e < entry.first; });
-    --it;
-    for (std::int64_t done = 0; done < w.elems;) {
-      const std::int64_t skip = w.first_elem + done - it->first, at = it->at + skip;
-      const std::int64_t in_block = checksum_block_elems - at % checksum_block_elems;
-      const std::int64_t n = std::min({w.elems - done, it->elems - skip, in_block});
-      runs.push_back(
-          {it->part, stored_as, at, n, w.dtype, w.into + done * dtype_bytes(w.dtype), w.far});
-      done += n;
-      if (skip + n == it->elems) ++it;
-    }
-  }
-
- private:
-  struct Entry {
-    std::int64_t first, elems;
-    int part;
-    std::int64_t at;  // the position in the part
-  };
-  std::vector<Entry> entries_;
-};
+}
 
 // Bypasses the caches if nothing is to be converted: the source is already in the caches, and the
 // result does not have to be.
@@ -197,13 +171,15 @@ void verify_part(const std::string& folder, const Manifest& manifest, const Chec
 }
 
 ReadTotals read_states(const std::string& folder, const Manifest& manifest,
-                       std::span<const WantedElements> wanted) {
-  const PartitionMap map(manifest);
+                       std::span<const WantedElements> wanted, const ModelView& view) {
+  const StoredLayout layout(manifest, view);
   std::vector<StoredRun> runs;
   for (const WantedElements& w : wanted) {
     const bool from_master = w.state == State::param && w.dtype != manifest.model_dtype;
     const bool same = manifest.stores(w.state) && !from_master;
-    map.find(w, same ? w.state : State::master, runs);
+    layout.find(w.first_elem, w.elems, [&](const StoredRange& range) {
+      add_runs(range, w, same ? w.state : State::master, runs);
+    });
   }
   const auto file_of = [&](const StoredRun& r) {
     return manifest.parts[static_cast<std::size_t>(r.part)].file;

@@ -15,6 +15,7 @@
 namespace shardmark {
 
 /// The elements [first_elem, first_elem + elems) of a state, to be stored at `into` as `dtype`.
+/// They are counted in the reader's part of the model.
 struct WantedElements {
   State state = State::master;
   std::int64_t first_elem = 0, elems = 0;
@@ -29,13 +30,14 @@ struct ReadTotals {
   std::int64_t bytes = 0;  // bytes of values that were read, whole blocks included
 };
 
-/// Reads from the checkpoint in `folder`, which `manifest` describes. A parameter that is not
-/// stored in the wanted type is computed from its fp32 master: exactly, or rounded to nearest as in
-/// training. Other states are stored as fp32 and rounded to nearest. Local. Uses a few MiB besides
-/// `into`. Throws IoError, which names file and dataset, if data is missing, truncated, changed, or
-/// of another checkpoint.
+/// Reads from the checkpoint in `folder`, which `manifest` describes, what a reader with the part
+/// of the model wants that `view` describes (the whole model if it is empty). A parameter that is
+/// not stored in the wanted type is computed from its fp32 master: exactly, or rounded to nearest
+/// as in training. Other states are stored as fp32 and rounded to nearest. Local. Uses a few MiB
+/// besides `into`. Throws IoError, which names file and dataset, if data is missing, truncated,
+/// changed, or of another checkpoint.
 ReadTotals read_states(const std::string& folder, const Manifest& manifest,
-                       std::span<const WantedElements> wanted);
+                       std::span<const WantedElements> wanted, const ModelView& view = {});
 
 /// Reads everything that one part contains of a state and checks the checksums. Throws IoError as
 /// above.

@@ -161,7 +161,6 @@ void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacki
   if (deck.model.fit) refuse("model.fit");
   if (deck.run.activation_checkpointing && deck.run.reentrant)
     refuse("re-entrant activation checkpointing");
-  if (deck.checkpoint.writes() || deck.checkpoint.resume != "none") refuse("checkpoints");
   const ZeroSpec& z = deck.zero;
   if (uses_bf16_optimizer(z.stage, z.precision.model, z.precision.grad_accum,
                           z.offload_optimizer.enabled))

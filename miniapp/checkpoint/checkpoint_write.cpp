@@ -52,11 +52,19 @@ std::string Checkpoints::begin(const StepRunner& runner) {
   return peers_.gather(path)[0];
 }
 
+// In `views`, if there are any.
+int Checkpoints::view_of_rank(int rank) const {
+  const Mesh mesh(program_.world, rank, loaded_.deck.zero.parallel);
+  return view_index({mesh.tensor_ranks(), mesh.tensor_rank()},
+                    {mesh.expert_ranks(), mesh.expert_rank()});
+}
+
 void Checkpoints::record_parts(const std::vector<WrittenPart>& notes) {
   next_.files = group_->files();
   next_.parts = group_->parts();
   for (std::size_t r = 0; r < notes.size(); ++r) {
     next_.parts[r].digest = notes[r].digest;
+    next_.parts[r].view = view_of_rank(static_cast<int>(r));
     CheckpointFile& file = next_.files[static_cast<std::size_t>(next_.parts[r].file)];
     file.first_byte = notes[r].first_byte;
     file.bytes = notes[r].file_bytes;

@@ -55,7 +55,8 @@ void Checkpoints::open_for_writing() {
   next_.schedule = to_string(program_.schedule);
   next_.model_dtype = program_.precision.model;
   next_.optimizer = program_.optimizer;
-  next_.params = stored_params(program_.model);
+  next_.params = stored_params(whole_model(program_.model));
+  if (folder_) next_.views = all_views(program_.model);
   next_.deck = loaded_.used_json;
   next_.versions = library_versions();
 }
@@ -145,7 +146,7 @@ void Checkpoints::go_on_from(const std::string& name) {
 }
 
 void Checkpoints::require_same_model() const {
-  const auto mine = stored_params(program_.model);
+  const auto mine = stored_params(whole_model(program_.model));
   const auto& theirs = from_->params;
   for (std::size_t i = 0; i < std::max(mine.size(), theirs.size()); ++i) {
     const auto tell = [&](const std::vector<StoredParam>& params) {
@@ -186,7 +187,7 @@ void Checkpoints::restore(const Executor& executor, StepRunner& runner) {
   ReadTotals totals;
   peers_.agree([&] {
     totals = read_states(spec_.dir + "/" + figures_.resumed_from, *from_,
-                         wanted_states(program_, executor));
+                         wanted_states(program_, executor), view_of(program_.model));
   });
   figures_.read_s = peers_.max(seconds_since(start_ns));
   for (std::int64_t bytes : peers_.gather(totals.bytes)) figures_.read_bytes += bytes;

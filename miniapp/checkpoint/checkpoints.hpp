@@ -70,6 +70,7 @@ class Checkpoints {
   double write_now(const Executor& executor, const std::string& folder);
   void write_beside(const Executor& executor, const std::string& folder);
   double read_of_next_rank(const std::string& folder);
+  int view_of_rank(int rank) const;
   void record_parts(const std::vector<WrittenPart>& notes);
   void clean_up();
   template<class Body>

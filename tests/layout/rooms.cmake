@@ -51,7 +51,7 @@ set(layout_rooms
   "io/machine: core core/plan/deck core/plan/price io/json io/keys"
   "io/archive: core io/files"
   "io/chakra:"
-  "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/interpret io/json io/files"
+  "io/checkpoint: core core/numeric core/plan core/plan/deck core/plan/model core/plan/interpret io/json io/files"
   "miniapp/charts: core core/plan/deck"
   "miniapp/predict: core core/plan core/plan/* io/*"
   "miniapp/rules: core core/plan core/plan/* io/*"

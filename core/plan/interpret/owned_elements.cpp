@@ -1,30 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
+#include <iterator>
 
 #include <core/plan/interpret/owned_elements.hpp>
 
 namespace shardmark {
+namespace {
+
+// Of the elements of one kind that a rank holds, those that it writes: `copies` ranks hold them.
+struct Share {
+  std::int64_t copies = 1, copy = 0, held = 0;
+  std::int64_t from = 0, to = 0;
+  std::int64_t at = 0;  // how many elements were gone through
+
+  void deal() {
+    // The first copies write one element more. A product of sizes could exceed 63 bits.
+    const std::int64_t each = held / copies, more = held % copies;
+    from = each * copy + std::min(more, copy);
+    to = from + each + (copy < more ? 1 : 0);
+  }
+};
+
+const Param& param_of(const ModelShape& model, std::int64_t first_elem) {
+  return *std::prev(
+      std::upper_bound(model.params.begin(), model.params.end(), first_elem,
+                       [](std::int64_t elem, const Param& p) { return elem < p.first_elem; }));
+}
+
+}  // namespace
 
 std::vector<ElementRange> owned_elements(const Program& program) {
+  // By which other ranks hold the same elements: those of parameters that each rank of a divided
+  // layer has, of slices, and of experts.
+  enum Kind { replicated, cut, of_experts, kinds };
+  const Mesh& mesh = program.mesh;
+  const auto kind_of = [&](const StatePiece& piece) {
+    if (mesh.tensor_ranks() == 1 && mesh.expert_ranks() == 1) return cut;
+    const Param& p = param_of(program.model, piece.first_elem);
+    return p.holders == Holders::of_experts ? of_experts : p.slice.cuts() ? cut : replicated;
+  };
   const bool sharded = program.sharded[State::master];
-  const std::int64_t holders =
-      sharded ? program.shard_ranks : 1;  // ranks that hold one copy together
-  const std::int64_t copies = program.partition_ranks() / holders,
-                     copy = program.partition_rank() / holders;
-  std::int64_t held = 0;
+  std::array<Share, kinds> shares;
+  const auto place = [&](Kind kind, Holders holders, std::int64_t shard_ranks) {
+    const std::int64_t together = sharded ? shard_ranks : 1;  // ranks that hold one copy
+    shares[kind].copies = mesh.ranks_of(holders) / together;
+    shares[kind].copy = mesh.place_in(holders) / together;
+  };
+  place(replicated, Holders::all, program.shard_ranks);
+  place(cut, Holders::all, program.shard_ranks);
+  place(of_experts, Holders::of_experts, mesh.ranks_of(Holders::of_experts));
+  shares[replicated].copy = shares[replicated].copy * mesh.tensor_ranks() + mesh.tensor_rank();
+  shares[replicated].copies *= mesh.tensor_ranks();
   for (const StatePiece& p : program.states)
-    if (p.state == State::master) held += p.elems;
-  // The first copies write one element more. A product of sizes could exceed 63 bits.
-  const std::int64_t each = held / copies, more = held % copies;
-  const std::int64_t from = each * copy + std::min(more, copy);
-  const std::int64_t to = from + each + (copy < more ? 1 : 0);
+    if (p.state == State::master) shares[kind_of(p)].held += p.elems;
+  for (Share& s : shares) s.deal();
   std::vector<ElementRange> ranges;
-  std::int64_t at = 0;  // among the elements that are held
   for (const StatePiece& p : program.states) {
     if (p.state != State::master) continue;
-    const std::int64_t begin = std::max(from - at, std::int64_t{0});
-    const std::int64_t elems = std::min(to - at, p.elems) - begin;
-    at += p.elems;
+    Share& share = shares[kind_of(p)];
+    const std::int64_t begin = std::max(share.from - share.at, std::int64_t{0});
+    const std::int64_t elems = std::min(share.to - share.at, p.elems) - begin;
+    share.at += p.elems;
     if (elems <= 0) continue;
     const std::int64_t first = p.first_elem + begin;
     if (!ranges.empty() && ranges.back().first + ranges.back().elems == first)

@@ -16,7 +16,8 @@ struct ElementRange {
 };
 
 /// The elements that this rank writes of every state: those of its optimizer states, or an equal
-/// share of them if other ranks hold the same. All ranks together cover the model once.
+/// share of them if other ranks hold the same. Elements are counted in this rank's part of the
+/// model (core/plan/model/whole_model.hpp). All ranks together cover the whole model once.
 std::vector<ElementRange> owned_elements(const Program& program);
 
 /// The states that a checkpoint of a model of this type and of this optimizer stores, in the order

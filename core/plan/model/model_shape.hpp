@@ -24,6 +24,7 @@ enum class ParamUse : std::uint8_t { trained, frozen, unused };
 struct TensorSlice {
   std::int64_t first = 0, width = 0, pitch = 0;  // a width of 0: all of the tensor
   bool cuts() const { return width > 0; }
+  bool operator==(const TensorSlice&) const = default;
 };
 
 /// One parameter tensor of the model.

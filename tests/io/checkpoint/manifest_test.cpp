@@ -50,9 +50,9 @@ TEST(Manifest, what_is_written_is_read) {
 
 TEST(Manifest, a_newer_format_is_refused_in_words) {
   const std::string text =
-      replaced(write_manifest(sample(Dtype::fp32)), "\"format\":1", "\"format\":2");
+      replaced(write_manifest(sample(Dtype::fp32)), "\"format\":1", "\"format\":3");
   expect_says(message_of<IoError>([&] { parse_manifest(text, "there/manifest.json"); }),
-              {"there/manifest.json", "format 2", "up to 1", "newer ShardMark"});
+              {"there/manifest.json", "format 3", "up to 2", "newer ShardMark"});
 }
 
 TEST(Manifest, any_changed_character_is_noticed) {
@@ -83,6 +83,56 @@ TEST(Manifest, parts_must_cover_the_model_once) {
   refused([](Manifest& m) { m.parts[2].offset = 3; });
   refused([](Manifest& m) { m.parts[2].file = 2; });
   refused([](Manifest& m) { m.files[0].name = "../x.h5"; });
+}
+
+// The model of `sample` on two ranks that divide a, by rows, and have all of b.
+Manifest divided() {
+  Manifest m = sample(Dtype::fp32);
+  m.params = {{"a", 8, {2, 4}}, {"b", 4, {4}}};
+  m.views = {{{0, 4, {0, 2, 4}}, {1, 4, {}}}, {{0, 4, {2, 2, 4}}, {1, 4, {}}}};
+  CheckpointPart first = m.parts[0], second = m.parts[0];
+  first.elems = 6, first.map = {{0, 6}};
+  second.rank = second.view = second.file = 1;
+  second.elems = 6, second.map = {{0, 4}, {6, 2}};
+  m.parts = {first, second};
+  return m;
+}
+
+TEST(Manifest, parts_of_a_model_are_read_with_what_they_are_of_the_whole) {
+  const Manifest m = divided(), back = parse_manifest(write_manifest(m), "m");
+  EXPECT_EQ(back.views, m.views);
+  EXPECT_EQ(back.parts[1].view, 1);
+  EXPECT_EQ(back.elems(), 12);
+  EXPECT_EQ(write_manifest(back), write_manifest(m));
+  EXPECT_NE(write_manifest(m).find("\"format\":2"), std::string::npos);
+  EXPECT_NE(write_manifest(sample(Dtype::fp32)).find("\"format\":1"), std::string::npos)
+      << "older programs read checkpoints without divided parameters";
+}
+
+TEST(Manifest, pieces_must_cover_each_parameter_once) {
+  const auto refused = [](auto change) {
+    Manifest m = divided();
+    change(m);
+    expect_says(message_of<IoError>([&] { parse_manifest(write_manifest(m), "m"); }),
+                {"m: is damaged"});
+  };
+  refused([](Manifest& m) { m.views[1][0].slice.first = 0; });  // twice the same piece
+  refused([](Manifest& m) { m.views[1][0].slice.first = 1; });  // pieces overlap
+  refused([](Manifest& m) { m.views[1][0].slice.first = 3; });  // beyond the end of a row
+  refused([](Manifest& m) { m.views[1][0].slice.first = 8; });  // beyond the parameter
+  refused([](Manifest& m) { m.views[1][0].slice.width = 1; });  // lacks columns
+  refused([](Manifest& m) { m.views[1][0].slice.width = 3; });
+  refused([](Manifest& m) { m.views[1][0].slice.pitch = 3; });  // no rows of the parameter
+  refused([](Manifest& m) { m.views[1][0].slice.pitch = 8; });  // other rows than the first piece
+  refused([](Manifest& m) { m.views[1][0].elems = 2; });        // lacks a row
+  refused([](Manifest& m) { m.views[1][0].param = 1; });
+  refused([](Manifest& m) { m.views[1][0].param = 2; });
+  refused([](Manifest& m) { m.views[1].pop_back(); });
+  refused([](Manifest& m) { m.views[1].clear(); });
+  refused([](Manifest& m) { m.parts[1].view = 0; });
+  refused([](Manifest& m) { m.parts[1].view = 2; });
+  refused([](Manifest& m) { m.parts[1].map = {{0, 4}, {5, 2}}; });  // an element of b twice
+  refused([](Manifest& m) { m.parts[1].map = {{0, 4}, {7, 2}}; });  // beyond the part of the model
 }
 
 }  // namespace

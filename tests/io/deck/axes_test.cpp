@@ -48,7 +48,6 @@ using Refused = std::pair<const char*, const char*>;  // the change to the deck,
 // What no axis goes with.
 const Refused beside_any_axis[] = {
     {"run.compute=none", "run.compute"},
-    {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
     {"deepspeed.zero_optimization={\"stage\": 3, \"zero_hpz_partition_size\": 2}",
      "zero_hpz_partition_size"},
 };
@@ -189,6 +188,14 @@ TEST_F(Axes, TakeLayersAndExpertsByThePresetForMixtures) {
   }
 }
 
+TEST_F(Axes, TakeCheckpoints) {
+  const std::string section = R"(checkpoint={"dir": "c", "every": 1, "resume": "latest"})";
+  const std::string mixture = folder_.write("m.json", mixture_deck);
+  EXPECT_EQ(load_deck(path_, {section}).checkpoint.every, 1);
+  EXPECT_EQ(load_deck(path_, {whole_layers, by_samples, section}).checkpoint.every, 1);
+  EXPECT_EQ(load_deck(mixture, {section}).checkpoint.every, 1);
+}
+
 TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
   const std::string path = folder_.write("m.json", mixture_deck);
   std::vector<Refused> cases = {
@@ -200,7 +207,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
       {"model.moe.balance_loss=0.01", "a loss that balances experts"},
       {"deepspeed.zero_optimization.offload_optimizer={\"device\": \"cpu\"}", "offload_optimizer"},
       {"run.compute=none", "run.compute"},
-      {"checkpoint={\"dir\": \"c\", \"every\": 1}", "checkpoints"},
   };
   for (const auto& [set, says] : cases) {
     SCOPED_TRACE(set);

@@ -1,0 +1,236 @@
+// SPDX-License-Identifier: Apache-2.0
+// Rules: a resumed run whose ranks divide layers, samples or experts is equal bit for bit to one
+// that never stopped; a checkpoint names the parameters of the whole model, so that a run with any
+// other mesh reads the same states.
+#include <functional>
+
+#include <gtest/gtest.h>
+
+#include <core/plan/interpret/check.hpp>
+#include <miniapp/checkpoint/checkpoint_states.hpp>
+#include <tests/support/checkpoints.hpp>
+#include <tests/support/divided.hpp>
+
+namespace shardmark::test::divided_resume_test {
+namespace {
+
+constexpr int steps = 4, stop_after = 2;
+
+// What a run did from `stop_after` on. The norm of a skipped step is not a number.
+Outcome outcome_of(Training& t, std::size_t from) {
+  Outcome o;
+  for (std::size_t i = from; i < t.losses.size(); ++i) {
+    o.losses.push_back(t.losses[i]);
+    o.norms.push_back(t.skipped[i] ? -1 : t.norms[i]);
+  }
+  o.hashes = t.hashes();
+  EXPECT_EQ(o.hashes.disagreement, "");
+  return o;
+}
+
+// Trains to the end, with a checkpoint on the way. Memory, with staging, is as predicted.
+Outcome whole_run(const Deck& deck, const std::string& dir) {
+  CheckpointedRun run(with_checkpoints(deck, dir), MPI_COMM_WORLD);
+  for (int s = 0; s < steps; ++s) {
+    run.training.step();
+    if (s + 1 == stop_after) run.write();
+  }
+  run.checkpoints.finish();
+  require_legal(check(run.training.program()));
+  expect_memory_as_predicted(run.training);
+  expect_groups_as_predicted(run.training);
+  return outcome_of(run.training, stop_after);
+}
+
+Outcome resumed_run(const Deck& deck, const std::string& dir) {
+  CheckpointedRun run(with_checkpoints(deck, dir, "latest", 0), MPI_COMM_WORLD);
+  EXPECT_EQ(run.checkpoints.first_step(), stop_after);
+  for (int s = stop_after; s < steps; ++s) run.training.step();
+  return outcome_of(run.training, 0);
+}
+
+// Reads the checkpoint in `from` and writes it again, as a run of `deck` has it, into `into`.
+StateHashes written_again(const Deck& deck, const std::string& from, const std::string& into) {
+  const std::string source = from + "/" + *latest_checkpoint(from);
+  CheckpointedRun run(with_checkpoints(deck, into), MPI_COMM_WORLD);
+  const Manifest m = read_manifest(source);
+  const Program& program = run.training.program();
+  read_states(source, m, wanted_states(program, run.training.executor()), view_of(program.model));
+  run.training.runner().resume(m.position, true);
+  run.write();
+  run.checkpoints.finish();
+  return run.training.hashes();
+}
+
+// A deck by its stage, and what divides it.
+struct Meshed {
+  std::string name;
+  std::function<Deck(int stage)> deck;
+};
+
+std::vector<Meshed> tensors() {
+  std::vector<Meshed> all;
+  for (const int t : degrees())
+    all.push_back({"tensors over " + std::to_string(t), [=](int stage) {
+                     Deck deck = llama_deck(stage);
+                     deck.zero.parallel.tensor = t;
+                     return deck;
+                   }});
+  return all;
+}
+std::vector<Meshed> samples() {
+  std::vector<Meshed> all;
+  for (const int s : degrees())
+    all.push_back({"samples over " + std::to_string(s),
+                   [=](int stage) { return by_samples(llama_deck(stage), s); }});
+  return all;
+}
+// At stage 0 clipping by a norm without experts is refused.
+Deck mixture(int stage) {
+  Deck deck = mixture_deck(stage, 1, 8, {"model.moe.shared_ffn=0"});
+  deck.model.kv_heads = 4;
+  if (stage == 0) deck.zero.gradient_clipping = 0;
+  return deck;
+}
+std::vector<Meshed> experts() {
+  std::vector<Meshed> all;
+  for (const int e : degrees())
+    for (const bool near : {false, true})
+      all.push_back({"experts over " + std::to_string(e) + (near ? ", near" : ""), [=](int stage) {
+                       Deck deck = mixture(stage);
+                       deck.zero.parallel.expert = e;
+                       deck.zero.parallel.same_experts_near = near;
+                       return deck;
+                     }});
+  return all;
+}
+std::vector<Meshed> folds() {
+  std::vector<Meshed> all;
+  for (const int t : degrees())
+    for (const int e : degrees())
+      all.push_back({"tensors over " + std::to_string(t) + ", experts over " + std::to_string(e),
+                     [=](int stage) { return folded(mixture(stage), t, e); }});
+  return all;
+}
+
+void expect_resumes(const std::vector<Meshed>& meshes, std::initializer_list<Dtype> types) {
+  for (const Meshed& mesh : meshes)
+    for (const int stage : {0, 1, 2, 3})
+      for (const Dtype dtype : types) {
+        SCOPED_TRACE(mesh.name + ", stage " + std::to_string(stage) + " " +
+                     std::string(to_string(dtype)));
+        const SharedFolder folder;
+        Deck deck = mesh.deck(stage);
+        if (deck.zero.parallel.same_experts_near && dtype != types.begin()[0]) continue;
+        set_precision(deck, dtype, dtype);
+        deck.checkpoint.async = stage % 2 == 1;
+        deck.run.memory_mode = stage > 1 ? MemoryMode::pooled : MemoryMode::strict;
+        if (deck.zero.parallel.sequence > 1) deck.zero.precision.comm = Dtype::fp32;
+        const Outcome whole = whole_run(deck, folder.path());
+        EXPECT_EQ(resumed_run(deck, folder.path()), whole);
+      }
+}
+
+TEST(DividedResume, IsBitwiseEqualWithDividedSamples) {
+  expect_resumes(samples(), {Dtype::fp32, Dtype::bf16});
+}
+
+TEST(DividedResume, IsBitwiseEqualWithDividedTensors) {
+  expect_resumes(tensors(), {Dtype::fp32, Dtype::bf16});
+}
+
+TEST(DividedResume, IsBitwiseEqualWithDividedExperts) {
+  expect_resumes(experts(), {Dtype::fp32, Dtype::bf16});
+}
+
+TEST(DividedResume, IsBitwiseEqualWithDividedTensorsAndExperts) {
+  expect_resumes(folds(), {Dtype::fp32});
+}
+
+// The first values of a part are those of the whole model: a checkpoint of them, which any mesh has
+// written, is read as the first values of an undivided run.
+void expect_first_values(const std::vector<Meshed>& meshes, const Deck& plain) {
+  const StateHashes want = [&] {
+    Training undivided(plain, MPI_COMM_WORLD);
+    undivided.init();
+    return undivided.hashes();
+  }();
+  for (const Meshed& mesh : meshes) {
+    SCOPED_TRACE(mesh.name);
+    const SharedFolder first, second;
+    {
+      CheckpointedRun run(with_checkpoints(mesh.deck(plain.zero.stage), first.path()),
+                          MPI_COMM_WORLD);
+      run.write();
+      run.checkpoints.finish();
+    }
+    Deck other = plain;
+    other.run.seed = plain.run.seed + 1;  // other first values
+    EXPECT_EQ(written_again(other, first.path(), second.path()), want);
+  }
+}
+
+TEST(DividedResume, FirstValuesOfAnyMeshAreThoseOfTheWholeModel) {
+  for (const int stage : {0, 2, 3}) {
+    SCOPED_TRACE(stage);
+    expect_first_values(tensors(), llama_deck(stage));
+    expect_first_values(experts(), mixture(stage));
+    expect_first_values(folds(), folded(mixture(stage), 1, 1));
+  }
+}
+
+// Any mesh reads the trained states of any other, and writes what the first one reads bit for bit.
+void expect_reshards(const std::vector<Meshed>& meshes) {
+  for (const Meshed& from : meshes) {
+    const SharedFolder first;
+    const Deck deck = from.deck(1);
+    const Outcome whole = whole_run(deck, first.path());
+    for (const Meshed& to : meshes) {
+      if (&from == &to) continue;
+      const int stage = &to < &from ? 0 : 3;
+      SCOPED_TRACE("from " + from.name + " to " + to.name + ", stage " + std::to_string(stage));
+      const SharedFolder second;
+      written_again(to.deck(stage), first.path(), second.path());
+      EXPECT_EQ(resumed_run(deck, second.path()), whole);
+    }
+  }
+}
+
+std::vector<Meshed> with_plain(std::vector<Meshed> meshes, const std::function<Deck(int)>& plain) {
+  meshes.push_back({"no axis", plain});
+  return meshes;
+}
+
+TEST(DividedResume, AnyMeshReadsWhatAnyOtherWrote) {
+  expect_reshards(with_plain(tensors(), [](int stage) { return llama_deck(stage); }));
+  const std::vector<Meshed> all = experts(), folded = folds();
+  std::vector<Meshed> mixtures{all.front(), all.back(), folded.front()};
+  if (folded.size() > 1) mixtures.push_back(folded[folded.size() - 2]);  // of unequal degrees
+  expect_reshards(with_plain(std::move(mixtures), mixture));
+}
+
+// An undivided run goes on where a divided one stopped, and the reverse, within rounding.
+TEST(DividedResume, GoesOnWithAnotherMeshAsWithItsOwn) {
+  const auto expect_near = [](const Outcome& have, const Outcome& want) {
+    ASSERT_EQ(have.losses.size(), want.losses.size());
+    for (std::size_t s = 0; s < want.losses.size(); ++s) {
+      EXPECT_NEAR(have.losses[s], want.losses[s], 1e-5 * want.losses[s]);
+      EXPECT_NEAR(have.norms[s], want.norms[s], 2e-4 * want.norms[s]);
+    }
+  };
+  const auto both_ways = [&](const Deck& plain, const Meshed& mesh) {
+    SCOPED_TRACE(mesh.name);
+    const SharedFolder undivided, divided;
+    const Deck deck = mesh.deck(plain.zero.stage);
+    const Outcome want = whole_run(plain, undivided.path());
+    const Outcome have = whole_run(deck, divided.path());
+    expect_near(resumed_run(deck, undivided.path()), want);
+    expect_near(resumed_run(plain, divided.path()), have);
+  };
+  for (const Meshed& mesh : tensors()) both_ways(llama_deck(2), mesh);
+  for (const Meshed& mesh : samples()) both_ways(by_samples(llama_deck(1), 1), mesh);
+  for (const Meshed& mesh : experts()) both_ways(mixture(2), mesh);
+}
+
+}  // namespace
+}  // namespace shardmark::test::divided_resume_test
