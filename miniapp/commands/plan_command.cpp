@@ -72,8 +72,9 @@ std::string work_lines(const Program& p) {
         "  {:<9} {:>10.4g} GFLOP in products, {:>10.4g} GB in other kernels, {:.0f} launches\n",
         phase == Phase::step ? "optimizer" : to_string(phase), work[phase].flops * 1e-9,
         work[phase].streamed_bytes * 1e-9, work[phase].launches);
+  // Ranks that have the same samples share their tokens, or what these need.
   const double tokens = static_cast<double>(p.batch.micro * p.batch.accumulation) *
-                        static_cast<double>(p.model.spec.sequence);
+                        static_cast<double>(p.model.spec.sequence) / p.mesh.sharing();
   if (const double per_token = model_flops_per_token(p.model); per_token > 0)
     text += fmt::format("  model FLOPs {:.4g} GFLOP, by the usual formulas\n",
                         per_token * tokens * 1e-9);

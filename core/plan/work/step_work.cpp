@@ -34,11 +34,13 @@ double model_flops_per_token(const ModelShape& model) {
     for (const int p : model.params_of(static_cast<int>(m))) {
       const Param& param = model.params[static_cast<std::size_t>(p)];
       if (param.shape.size() < dimensions) continue;
-      // A token uses some of the experts only, as many as if this rank had all of them. Ranks that
-      // divide layers share this work.
-      const double used = experts ? static_cast<double>(moe.per_token) /
-                                        static_cast<double>(param.shape[0] * model.spec.part.ranks)
-                                  : 1;
+      // A token uses some of the experts only, as many as if this rank had all of them, and of a
+      // divided layer the parts of all ranks.
+      const bool cut = !experts && param.slice.cuts();
+      const double used =
+          experts ? static_cast<double>(moe.per_token) / static_cast<double>(param.shape[0])
+          : cut   ? static_cast<double>(model.spec.part.ranks)
+                  : 1;
       weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
     }
   }

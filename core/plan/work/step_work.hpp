@@ -19,7 +19,8 @@ EnumArray<Phase, PhaseWork> steady_work(const Program& program, const WorkOption
 /// The FLOPs that the model needs per token in forward and backward: 6 per weight of a matrix
 /// product (the head included, embeddings not, of experts as many as a token has), and 12 * layers
 /// * hidden * sequence for attention without regard to the causal mask (Chowdhery et al., PaLM,
-/// 2022, appendix B). Recomputation does not count. 0 for a list.
+/// 2022, appendix B). Recomputation does not count. If ranks divide the model, it is what all of
+/// them need together. 0 for a list.
 double model_flops_per_token(const ModelShape& model);
 
 }  // namespace shardmark

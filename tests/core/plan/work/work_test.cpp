@@ -83,6 +83,16 @@ TEST(Work, OfAMixtureIsThatOfTheExpertsThatTokensHave) {
               6 * (weights + hidden) + 12 * layers * hidden * sequence, 1e-6);
 }
 
+TEST(Work, OfATokenIsTheSameIfRanksDivideLayers) {
+  ModelSpec spec = gpt2_deck(1).model;
+  spec.family = Family::llama, spec.heads = spec.kv_heads = 2, spec.ffn = 40, spec.vocab = 64;
+  const ModelShape whole = build_model_shape(spec);
+  spec.part = {.ranks = 2, .rank = 1};
+  const ModelShape part = build_model_shape(spec);
+  EXPECT_DOUBLE_EQ(model_flops_per_token(part), model_flops_per_token(whole));
+  EXPECT_LT(part.elems, whole.elems);
+}
+
 TEST(Work, OfATokenIsTheSameIfRanksDivideExperts) {
   Deck deck = mixture_deck();
   Decoder decoder = *deck.model.decoder;
