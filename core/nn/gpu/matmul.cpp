@@ -43,8 +43,13 @@ std::int64_t MatMul::matmul_ns() const {
   return impl_->times.total_ns();
 }
 
+bool MatMul::adds_elsewhere() {
+  return true;
+}
+
 void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
-                        void* c, const void* bias, std::span<std::byte> scratch) {
+                        void* c, const void* bias, std::span<std::byte> scratch,
+                        const void* added) {
   ++calls_;
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);
@@ -55,7 +60,7 @@ void MatMul::operator()(const Space& space, const MatMulShape& shape, const void
   const std::uintptr_t skipped = (base + line_bytes - 1) / line_bytes * line_bytes - base;
   const auto cap = static_cast<std::size_t>(impl_->cap_bytes);
   const std::size_t room = std::min(cap, scratch.size() > skipped ? scratch.size() - skipped : 0);
-  const device::ProductOperands operands{a, b, c, shape.bias ? bias : nullptr};
+  const device::ProductOperands operands{a, b, c, shape.bias ? bias : nullptr, added};
   const Impl::Key key{shape, device::alignment_of(operands)};
   auto it = impl_->products.find(key);
   if (it == impl_->products.end())

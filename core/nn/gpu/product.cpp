@@ -79,7 +79,7 @@ void require_exact([[maybe_unused]] blas::Preference preference,
 
 std::uint32_t alignment_of(const ProductOperands& p) {
   std::uintptr_t bits = 256;
-  for (const void* address : {p.a, p.b, static_cast<const void*>(p.c), p.bias})
+  for (const void* address : {p.a, p.b, static_cast<const void*>(p.c), p.bias, p.added})
     bits |= reinterpret_cast<std::uintptr_t>(address);
   return static_cast<std::uint32_t>(bits & (~bits + 1));  // the lowest bit that any address has
 }
@@ -174,7 +174,8 @@ void Product::run(blas::Handle handle, device::Stream stream, const ProductOpera
                   void* workspace) const {
   if (p.bias != nullptr) set(desc_, SHARDMARK_BLAS_VALUE(MATMUL_DESC_BIAS_POINTER), p.bias);
   const float alpha = 1.0f, beta = accumulate_ ? 1.0f : 0.0f;
-  SHARDMARK_PRODUCT(Matmul, handle, desc_, &alpha, p.b, first_, p.a, second_, &beta, p.c, result_,
+  const void* added = p.added != nullptr ? p.added : p.c;
+  SHARDMARK_PRODUCT(Matmul, handle, desc_, &alpha, p.b, first_, p.a, second_, &beta, added, result_,
                     p.c, result_, &algo_, workspace, workspace_bytes_, stream);
 }
 

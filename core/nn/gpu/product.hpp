@@ -12,11 +12,12 @@
 
 namespace shardmark::device {
 
-/// The pointers of one product, in device memory. `bias` is read only if the shape has a bias.
+/// The pointers of one product, in device memory. `bias` is read only if the shape has a bias. A
+/// product that accumulates adds `added`, or c if that is null.
 struct ProductOperands {
   const void *a, *b;
   void* c;
-  const void* bias;
+  const void *bias = nullptr, *added = nullptr;
 };
 
 /// Returns the largest power of two up to 256 that divides all addresses.

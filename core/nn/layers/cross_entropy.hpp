@@ -13,9 +13,8 @@ namespace shardmark {
 /// Where the logits [rows][vocab] lie: in pieces of `columns` tokens of the vocabulary, one after
 /// another, each stored [rows][its columns]. The products of the head work piece by piece, so that
 /// communication progresses in between on a host, and so that each product has dense operands:
-/// libraries have no fast implementation for rows that are a whole vocabulary apart (50 257 elements
-/// of 2 bytes).
-/// If ranks divide the head, each makes one piece.
+/// libraries have no fast implementation for rows that are a whole vocabulary apart (50 257
+/// elements of 2 bytes). If ranks divide the head, each makes one piece.
 struct HeadPieces {
   std::int64_t rows, vocab, columns;
 

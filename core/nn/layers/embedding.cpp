@@ -148,16 +148,16 @@ struct TokenTeam {
           if (token % teams == first && is_at(i, token)) bits |= 1u << (token / teams);
         },
         Kokkos::BOr<std::uint32_t>(there));
+    const List list(team.team_scratch(0), listed + 1);
     for (std::int32_t token = first; token < vocab; token += teams)
-      make_row(team, token, token != padding && (there >> (token / teams) & 1u) != 0);
+      make_row(team, list, token, token != padding && (there >> (token / teams) & 1u) != 0);
   }
 
  private:
-  KOKKOS_INLINE_FUNCTION void make_row(const kernel::Team& team, std::int32_t token,
-                                       bool found) const {
+  KOKKOS_INLINE_FUNCTION void make_row(const kernel::Team& team, const List& list,
+                                       std::int32_t token, bool found) const {
     if (!found && accumulate) return;
     T* to = dwte + std::int64_t{token} * h;
-    const List list(team.team_scratch(0), listed + 1);
     const std::int64_t width = std::int64_t{team.team_size()} * kernel::run_elems;
     for (std::int64_t first = 0; first < h; first += width) {
       const std::int64_t j = first + std::int64_t{team.team_rank()} * kernel::run_elems;

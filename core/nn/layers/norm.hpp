@@ -47,6 +47,17 @@ struct Norm {
     else
       rms_norm_input_gradient(ctx, rows, columns, x, rstd, weight, dy, dx, add, rule(), x_stride);
   }
+  /// Both. A GPU makes them in one pass if `scratch` has room for its sums.
+  void gradients(ConstStored weight, ConstStored x, ConstStored dy, Stored dx, bool add,
+                 Stored dweight, Stored dbias, bool accumulate,
+                 std::span<std::byte> scratch) const {
+    if (!centred() && x_stride == 0 && dweight.data != nullptr &&
+        rms_norm_gradients(ctx, rows, columns, x, rstd, weight, dy, dx, add, dweight, accumulate,
+                           scratch, rule()))
+      return;
+    param_gradients(x, dy, dweight, dbias, accumulate);
+    input_gradient(weight, x, dy, dx, add);
+  }
 };
 
 }  // namespace shardmark

@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cmath>
+#include <memory>
 
 #include <core/nn/kernels/columns.hpp>
 #include <core/nn/kernels/rows.hpp>
+#include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/rms_norm.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
 
 namespace shardmark {
 namespace {
@@ -148,6 +152,94 @@ void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
       KOKKOS_LAMBDA(const kernel::Strip& strip) { strip.sum(rows, dweight, accumulate, terms); });
 }
 
+/// The operands of both gradients. `sums` is [teams][hidden].
+template<class T, class D>
+struct BothOperands {
+  std::int64_t rows, hidden;
+  const T *x, *weight;
+  const D* dy;
+  const float* rstd;
+  T* dx;
+  float* sums;
+  float offset;
+  bool add;
+};
+
+/// Both gradients by teams of a GPU, each of which has every n-th row of n teams. A thread has R
+/// runs of columns, whose terms of the weights' gradient it adds up in registers.
+template<class T, class D, int R>
+struct BothGradients {
+  using Values = float[R][kernel::run_elems];
+
+  BothOperands<T, D> of;
+
+  KOKKOS_INLINE_FUNCTION void operator()(const kernel::Team& team) const {
+    Values factors, terms = {};
+    for_each_run(team, [&](int k, std::int64_t j, int n) {
+      kernel::load_run(of.weight + j, n, factors[k]);
+      for (float& f : factors[k]) f += of.offset;
+    });
+    for (std::int64_t r = team.league_rank(); r < of.rows; r += team.league_size())
+      make_row(team, r, factors, terms);
+    float* to = of.sums + std::int64_t{team.league_rank()} * of.hidden;
+    for_each_run(team,
+                 [&](int k, std::int64_t j, int n) { kernel::store_run(to + j, n, terms[k]); });
+  }
+
+ private:
+  KOKKOS_INLINE_FUNCTION void make_row(const kernel::Team& team, std::int64_t r,
+                                       const Values& factors, Values& terms) const {
+    const float scale = of.rstd[r];
+    const std::int64_t at = r * of.hidden;
+    Values g, n, to = {};
+    float part = 0, gn_mean = 0;
+    for_each_run(team, [&](int k, std::int64_t j, int count) {
+      kernel::load_run(of.dy + at + j, count, g[k]);
+      kernel::load_run(of.x + at + j, count, n[k]);
+      if (of.add) kernel::load_run(of.dx + at + j, count, to[k]);
+      for (int i = 0; i < kernel::run_elems; ++i) {
+        n[k][i] *= scale;
+        terms[k][i] += g[k][i] * n[k][i];
+        g[k][i] *= factors[k][i];
+        part += g[k][i] * n[k][i];
+      }
+    });
+    Kokkos::parallel_reduce(
+        Kokkos::TeamThreadRange(team, team.team_size()), [&](int, float& sum) { sum += part; },
+        gn_mean);
+    gn_mean /= static_cast<float>(of.hidden);
+    for_each_run(team, [&](int k, std::int64_t j, int count) {
+      for (int i = 0; i < kernel::run_elems; ++i) to[k][i] += scale * (g[k][i] - n[k][i] * gn_mean);
+      kernel::store_run(of.dx + at + j, count, to[k]);
+    });
+  }
+
+  // Calls `f(k, j, n)` for the thread's runs k, of the columns [j, j + n).
+  template<class F>
+  KOKKOS_INLINE_FUNCTION void for_each_run(const kernel::Team& team, const F& f) const {
+    for (int k = 0; k < R; ++k) {
+      const std::int64_t run = std::int64_t{k} * team.team_size() + team.team_rank();
+      const std::int64_t j = run * kernel::run_elems;
+      if (j < of.hidden) f(k, j, kernel::elems_of_run(j, of.hidden));
+    }
+  }
+};
+
+// Returns false if the rows need more threads than a team may have.
+template<int R, class T, class D>
+bool both_gradients(const Context& ctx, std::int64_t teams, const BothOperands<T, D>& of) {
+  constexpr std::int64_t per_thread = std::int64_t{R} * kernel::run_elems;
+  const std::int64_t threads = (of.hidden + per_thread - 1) / per_thread;
+  const std::int64_t warps = (threads + kernel::warp_lanes - 1) / kernel::warp_lanes;
+  const BothGradients<T, D, R> body{of};
+  const auto policy = kernel::team_policy(ctx, teams, static_cast<int>(warps * kernel::warp_lanes),
+                                          1, 0, body, Kokkos::ParallelForTag());
+  if (policy.team_size() * per_thread < of.hidden) return false;
+  Kokkos::parallel_for("shardmark::rms_norm_gradients", policy, body);
+  ctx.progress();
+  return true;
+}
+
 std::int64_t between_rows(std::int64_t hidden, std::int64_t x_stride) {
   return x_stride > 0 ? x_stride : hidden;
 }
@@ -183,6 +275,33 @@ void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_
     backward_params(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), rstd,
                     dy.as<decltype(dy_type)>(), dweight.as<T>(), accumulate);
   });
+}
+
+bool rms_norm_gradients(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
+                        const float* rstd, ConstStored weight, ConstStored dy, Stored dx, bool add,
+                        Stored dweight, bool accumulate, std::span<std::byte> scratch,
+                        const NormRule& rule) {
+  if constexpr (!kernel::rows_are_warps) return false;
+  if (!NormTeams::take(hidden)) return false;
+  const std::int64_t teams = std::min(rows, NormTeams::count);
+  const auto wanted = static_cast<std::size_t>(teams * hidden) * sizeof(float);
+  constexpr std::size_t line_bytes = 256;
+  void* room = scratch.data();
+  std::size_t bytes = scratch.size();
+  if (std::align(line_bytes, wanted, room, bytes) == nullptr) return false;
+  auto* sums = static_cast<float*>(room);
+  bool made = false;
+  with_types(x, dy, [&](auto type, auto dy_type) {
+    using T = decltype(type);
+    using D = decltype(dy_type);
+    const BothOperands<T, D> of{rows, hidden,     x.as<T>(), weight.as<T>(), dy.as<D>(),
+                                rstd, dx.as<T>(), sums,      rule.offset,    add};
+    // A team of a host has one thread.
+    constexpr int few = kernel::on_host ? 128 : 1, many = kernel::on_host ? 1024 : 2;
+    made = both_gradients<few>(ctx, teams, of) || both_gradients<many>(ctx, teams, of);
+  });
+  if (made) bias_backward(ctx, teams, hidden, {Dtype::fp32, sums}, dweight, accumulate);
+  return made;
 }
 
 }  // namespace shardmark

@@ -4,7 +4,9 @@
 // parts of wider rows: `x_stride` elements lie between two of them, or `hidden` if it is 0.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include <core/nn/layers/layer_norm.hpp>
 
@@ -27,5 +29,13 @@ void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t
 void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                               ConstStored x, const float* rstd, ConstStored dy, Stored dweight,
                               bool accumulate, std::int64_t x_stride = 0);
+
+/// Does what the two functions above do in one pass over rows that lie one after another, on a GPU.
+/// Returns false, and does nothing, on a host, for rows that NormTeams does not take, and if
+/// `scratch` has no room for a row of fp32 sums per team.
+bool rms_norm_gradients(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
+                        const float* rstd, ConstStored weight, ConstStored dy, Stored dx, bool add,
+                        Stored dweight, bool accumulate, std::span<std::byte> scratch,
+                        const NormRule& rule = {});
 
 }  // namespace shardmark

@@ -60,29 +60,34 @@ class BlockCall : public BlockTensors {
     switch (role) {
       case Role::post_norm2:
         return norm_backward(norm(s_.post_norm2), t, g, saved(s_.mlp_out),
-                             sublayer_gradient(scratch, w), scratch[w.dsub], false);
+                             sublayer_gradient(scratch, w), scratch[w.dsub], false, scratch.gemm());
       case Role::mlp_proj: return mlp_backward(t, g, scratch, w);
       case Role::norm2:  // in a parallel block, attention still needs the gradient of its output
         return norm_backward(norm(s_.norm2), t, g, norm2_input(), dnorm2,
-                             two_norms() ? scratch[w.dside] : dx(), !two_norms());
+                             two_norms() ? scratch[w.dside] : dx(), !two_norms(), scratch.gemm());
       case Role::post_norm1:
         return norm_backward(norm(s_.post_norm1), t, g, saved(s_.attn_out),
-                             sublayer_gradient(scratch, w), scratch[w.dsub], false);
+                             sublayer_gradient(scratch, w), scratch[w.dsub], false, scratch.gemm());
       case Role::attn_proj: return attention_backward(t, g, scratch, w);
       case Role::sinks:
         return bias_backward(ctx, 1, dims.heads, scratch.fp32(w.dsinks), g.weight, g.accumulate);
       case Role::k_norm:
-        return norm_backward(k_norm(), t, g, saved(s_.k_raw), scratch[w.dk], scratch[w.dk], false);
+        return norm_backward(k_norm(), t, g, saved(s_.k_raw), scratch[w.dk], scratch[w.dk], false,
+                             scratch.gemm());
       case Role::q_norm:
-        return norm_backward(q_norm(), t, g, saved(s_.q_raw), scratch[w.dq], scratch[w.dq], false);
+        return norm_backward(q_norm(), t, g, saved(s_.q_raw), scratch[w.dq], scratch[w.dq], false,
+                             scratch.gemm());
       case Role::q_a_norm:
         return norm_backward(latent().q_norm(), t, g, saved(s_.latent.q_a),
-                             scratch[w.latent.dq_a_out], scratch[w.latent.dq_a], false);
+                             scratch[w.latent.dq_a_out], scratch[w.latent.dq_a], false,
+                             scratch.gemm());
       case Role::kv_a_norm:
         return norm_backward(latent().kv_norm(), t, g, saved(s_.latent.kv_a),
-                             scratch[w.latent.dkv_a_out], scratch[w.latent.dkv_a], false);
+                             scratch[w.latent.dkv_a_out], scratch[w.latent.dkv_a], false,
+                             scratch.gemm());
       case Role::norm1:
-        norm_backward(norm(s_.norm1), t, g, x_in(), norm_gradient(scratch, w.dnorm1), dx(), true);
+        norm_backward(norm(s_.norm1), t, g, x_in(), norm_gradient(scratch, w.dnorm1), dx(), true,
+                      scratch.gemm());
         if (two_norms()) residual(ctx, rows * h, scratch[w.dside], dx());
         return;
       case Role::lora_a: return factor_backward(t, g, scratch, w);
@@ -157,6 +162,9 @@ class BlockCall : public BlockTensors {
     if (decoder.norms_after() || dims.adapts(role))
       return linear(scratch).forward(in, h, act, t.weight, t.bias, sum);
     if (divided()) return linear(scratch).forward(in, h, act, t.weight, nullptr, partial());
+    if (t.bias.data == nullptr && factor() == 1 &&
+        linear(scratch).forward_added(in, h, act, t.weight, x, sum))
+      return;
     linear(scratch).forward(in, h, act, t.weight, nullptr, sum);
     if (t.bias.data != nullptr)
       bias_residual(ctx, rows, h, x, t.bias, sum, factor());

@@ -61,11 +61,12 @@ void decoder_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
       return position_embedding_backward(c.ctx, c.dims, c.dx(), g.weight, g.accumulate);
     case Role::embedding_norm:
       return norm_backward(embedding_norm(c), t, g, c.saved(embedding_saved(c.dims).embedding),
-                           c.dx(), c.dx(), false);
+                           c.dx(), c.dx(), false, {});
     case Role::final_norm: {
       const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
       const Scratch scratch(c, "final_norm", w.gemm);
-      return norm_backward(final_norm(c), t, g, c.x_in(), scratch.fp32(w.dnorm), c.dx(), false);
+      return norm_backward(final_norm(c), t, g, c.x_in(), scratch.fp32(w.dnorm), c.dx(), false,
+                           scratch.gemm());
     }
     default: return block_backward(c, role, t, g);
   }

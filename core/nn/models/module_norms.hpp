@@ -16,9 +16,8 @@ inline void norm_forward(const Norm& norm, Tensors t, ConstStored x, Stored y) {
   norm.forward(t.weight, t.bias, x, y);
 }
 inline void norm_backward(const Norm& norm, Tensors t, Gradients g, ConstStored x, ConstStored dy,
-                          Stored dx, bool add) {
-  norm.param_gradients(x, dy, g.weight, g.bias, g.accumulate);
-  norm.input_gradient(t.weight, x, dy, dx, add);
+                          Stored dx, bool add, std::span<std::byte> scratch) {
+  norm.gradients(t.weight, x, dy, dx, add, g.weight, g.bias, g.accumulate, scratch);
 }
 
 }  // namespace shardmark

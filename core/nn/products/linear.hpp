@@ -29,6 +29,15 @@ class Linear {
          bias.data != nullptr},
         x, weight, y, bias);
   }
+  /// y = x W^T + to in one product, where `to` is another matrix of y's shape and type. Returns
+  /// false, and does nothing, where products cannot (MatMul::adds_elsewhere).
+  bool forward_added(std::int64_t in, std::int64_t out, ConstStored x, ConstStored weight,
+                     ConstStored to, Stored y) const {
+    if (!MatMul::adds_elsewhere()) return false;
+    run({rows_, out, in, false, !in_out_, in, in_out_ ? out : in, out, true}, x, weight, y, nullptr,
+        to.data);
+    return true;
+  }
   /// dx (+)= dy W.
   void backward_input(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored weight,
                       Stored dx, bool accumulate = false) const {
@@ -46,10 +55,11 @@ class Linear {
   }
 
  private:
-  void run(MatMulShape shape, ConstStored a, ConstStored b, Stored c, ConstStored bias) const {
+  void run(MatMulShape shape, ConstStored a, ConstStored b, Stored c, ConstStored bias,
+           const void* added = nullptr) const {
     shape.type = a.dtype;
     shape.c_type = c.dtype;
-    ctx_.matmul(ctx_.space, shape, a.data, b.data, c.data, bias.data, scratch_);
+    ctx_.matmul(ctx_.space, shape, a.data, b.data, c.data, bias.data, scratch_, added);
     ctx_.progress();
   }
 

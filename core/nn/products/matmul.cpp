@@ -296,8 +296,14 @@ std::int64_t MatMul::matmul_ns() const {
   return matmul_ns_;
 }
 
+bool MatMul::adds_elsewhere() {
+  return false;
+}
+
 void MatMul::operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
-                        void* c, const void* bias, std::span<std::byte> scratch) try {
+                        void* c, const void* bias, std::span<std::byte> scratch,
+                        const void* added) try {
+  if (added != nullptr) throw PlanError(to_string(shape) + ": a product on a host adds to C alone");
   ++calls_;
   flops_ += shape.flops();
   if (recording_) recorded_.push_back(shape);

@@ -29,9 +29,14 @@ class MatMul {
 
   /// Runs the product after the work on `space`. `bias` is read only if the shape has a bias.
   /// Throws MemoryError, with shape and bytes, if the cap or `scratch` is too small, and PlanError
-  /// if the library has no such product.
+  /// if the library has no such product. A product that accumulates adds what C has, or the matrix
+  /// `added` of C's shape and type, which only products with adds_elsewhere() can.
   void operator()(const Space& space, const MatMulShape& shape, const void* a, const void* b,
-                  void* c, const void* bias, std::span<std::byte> scratch);
+                  void* c, const void* bias, std::span<std::byte> scratch,
+                  const void* added = nullptr);
+
+  /// True on a GPU, whose library reads and writes different matrices in one product.
+  static bool adds_elsewhere();
 
   Bf16Products bf16_products() const { return bf16_; }
 

@@ -92,17 +92,27 @@ struct HeadSaved {
 };
 HeadSaved head_saved(const TransformerDims& dims);
 
-/// How many tokens of the vocabulary a product of the head covers (core/nn/layers/cross_entropy.hpp).
-/// On a host few, so that communication progresses in between: on the matrix tiles of a processor,
-/// oneDNN 2.6 is fastest if no side over which a product sums is longer than about 768; the other
-/// value keeps the distance between rows off powers of two. On a GPU as many as keep rows aligned
-/// and a piece within 2^30 logits, since each product ends with multiprocessors that wait.
+/// How many tokens of the vocabulary a product of the head covers
+/// (core/nn/layers/cross_entropy.hpp). On a host few, so that communication progresses in between:
+/// on the matrix tiles of a processor, oneDNN 2.6 is fastest if no side over which a product sums
+/// is longer than about 768; the other value keeps the distance between rows off powers of two. On
+/// a GPU as many as keep rows aligned and a piece within 2^30 logits, since each product ends with
+/// multiprocessors that wait.
 constexpr std::int64_t head_piece_columns(const TransformerDims& dims, bool on_host) {
   if (on_host) return dims.dtype == Dtype::fp32 ? 8256 : 768;
   constexpr std::int64_t step = 64, most_logits = std::int64_t{1} << 30;
   const std::int64_t most = std::min(dims.vocab, most_logits / dims.rows());
   return std::max(step, most / step * step);
 }
+
+/// The rows of an RMSNorm whose gradient, and that of the weights, a GPU makes in one pass over
+/// them, and the number of teams that share the rows: each adds up a part of the weights' gradient.
+struct NormTeams {
+  static constexpr std::int64_t least_columns = 512, most_columns = 8192, count = 512;
+  static constexpr bool take(std::int64_t columns) {
+    return columns >= least_columns && columns <= most_columns;
+  }
+};
 
 /// Attention runs over tiles. A tile has `query_rows` rows of one sample and `heads` heads that
 /// share no keys, and all keys that these rows may see. `heads` divides kv_heads; the scores of a

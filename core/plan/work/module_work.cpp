@@ -39,6 +39,11 @@ void ModuleWork::norm_forward(std::int64_t elems, std::int64_t columns) {
 void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds) {
   const auto size = static_cast<double>(elems);
   const auto own = static_cast<double>(dtype_bytes(d_.dtype)), of_dy = double(dtype_bytes(dy));
+  if (options_.fuses() && !centred() && trained_ && NormTeams::take(columns)) {
+    const std::int64_t sums = std::min(elems / columns, NormTeams::count) * columns;
+    typed("rms_norm_gradients", dy, elems, columns, size * (2 * own + of_dy), 1);
+    return typed("bias_backward", Dtype::fp32, sums, columns, static_cast<double>(sums) * 4, 1);
+  }
   if (bias_trained_ && !trained_) typed("bias_backward", dy, elems, columns, size * of_dy, 1);
   if (trained_)
     typed(centred() ? "layer_norm_backward_params" : "rms_norm_backward_params", dy, elems, columns,
@@ -58,8 +63,10 @@ void ModuleWork::activation(bool backward) {
 
 // The product at the end of attention or MLP, and the sum with the residual stream.
 void ModuleWork::close_sublayer(std::int64_t in) {
-  product_forward(in, h_);
-  if (decoder_.norms_after() || divided() || d_.adapts(role_)) return;
+  const bool alone = decoder_.norms_after() || divided() || d_.adapts(role_);
+  const bool adds = options_.fuses() && !biased_ && decoder_.block.residual_factor == 1;
+  product_forward(in, h_, !alone && adds);
+  if (alone || adds) return;
   stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
 }
 

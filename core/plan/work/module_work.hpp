@@ -59,8 +59,13 @@ class ModuleWork : private WorkLists {
  private:
   // Products of a linear layer (core/nn/products/linear.hpp). The head's weight is never turned.
   bool turned() const { return decoder_.in_out && role_ != Role::head; }
-  void product_forward(std::int64_t in, std::int64_t out) {
-    product({.m = rows_, .n = out, .k = in, .transpose_b = !turned(), .c_type = d_.dtype});
+  void product_forward(std::int64_t in, std::int64_t out, bool accumulate = false) {
+    product({.m = rows_,
+             .n = out,
+             .k = in,
+             .transpose_b = !turned(),
+             .accumulate = accumulate,
+             .c_type = d_.dtype});
   }
   void product_input(std::int64_t in, std::int64_t out, Dtype c_type, bool accumulate = false) {
     product({.m = rows_,

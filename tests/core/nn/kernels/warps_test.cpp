@@ -3,6 +3,8 @@
 // host can show of teams: rows and columns that do not fill a team, and results that do not depend
 // on the other rows of a team.
 #include <cstring>
+#include <span>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -10,6 +12,7 @@
 #include <core/nn/kernels/columns.hpp>
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/rms_norm.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
 namespace shardmark::test::warps_test {
@@ -90,6 +93,45 @@ TEST_F(Warps, sums_over_rows_start_anew_or_go_on) {
     add(false);
     EXPECT_EQ(sum, 2 * once);
   }
+}
+
+// Rows that fill a part of a team's threads, with several per team and fewer than teams.
+TEST_F(Warps, both_gradients_of_a_norm_are_those_of_two_passes) {
+  for (const auto [rows, h] :
+       {std::pair<std::int64_t, std::int64_t>{1, 512}, {37, 777}, {600, 520}, {3, 1500}})
+    for (const bool add : {false, true}) {
+      const auto x = filled(rows * h, 1), weight = filled(h, 2), dy = filled(rows * h, 3);
+      const auto dx = filled(rows * h, 4), dx_once = filled(rows * h, 4);
+      const auto dweight = filled(h, 5), dweight_once = filled(h, 5);
+      Buffer<float> y(rows * h), rstd(rows), sums(NormTeams::count * h + 64);
+      const NormRule rule{1e-5f, 1.0f};
+      rms_norm_forward(ctx, rows, h, x.data(), weight.data(), y.data(), rstd.data(), rule);
+      rms_norm_input_gradient(ctx, rows, h, x.data(), rstd.data(), weight.data(), dy.data(),
+                              dx.data(), add, rule);
+      rms_norm_backward_params(ctx, rows, h, x.data(), rstd.data(), dy.data(), dweight.data(), add);
+      ASSERT_TRUE(rms_norm_gradients(ctx, rows, h, x.data(), rstd.data(), weight.data(), dy.data(),
+                                     dx_once.data(), add, dweight_once.data(), add,
+                                     std::as_writable_bytes(std::span(sums.data(), sums.size())),
+                                     rule));
+      for (std::int64_t i = 0; i < rows * h; ++i) ASSERT_NEAR(dx_once[i], dx[i], 2e-6) << h;
+      for (std::int64_t j = 0; j < h; ++j) ASSERT_NEAR(dweight_once[j], dweight[j], 5e-5) << h;
+    }
+}
+
+TEST_F(Warps, both_gradients_are_left_to_two_passes_without_room_and_for_other_rows) {
+  const std::int64_t rows = 4, most = NormTeams::most_columns + 1;
+  const auto x = filled(rows * most, 1), weight = filled(most, 2), dx = filled(rows * most, 3);
+  const auto before = filled(rows * most, 3);
+  Buffer<float> rstd(rows), dweight(most), sums(rows * most + 64);
+  const auto made = [&](std::int64_t h, std::int64_t room) {
+    return rms_norm_gradients(ctx, rows, h, x.data(), rstd.data(), weight.data(), x.data(),
+                              dx.data(), false, dweight.data(), false,
+                              std::as_writable_bytes(std::span(sums.data(), room)));
+  };
+  EXPECT_FALSE(made(NormTeams::least_columns - 1, sums.size()));
+  EXPECT_FALSE(made(most, sums.size()));
+  EXPECT_FALSE(made(1024, rows * 1024 - 1));
+  expect_same_bits(dx.data(), before.data(), rows * most);
 }
 
 }  // namespace

@@ -105,6 +105,30 @@ void check(const MatMulShape& s) {
   check_types<Fp16, float>(s, Bf16Products::widened);
 }
 
+// What a product adds may lie elsewhere than its result, and is only read.
+TEST(matmul, adds_a_matrix_that_is_not_its_result) {
+  const MatMulShape s{.m = 5, .n = 16, .k = 8, .lda = 8, .ldb = 16, .ldc = 16, .accumulate = true};
+  const auto a = filled<float>(s.m * s.k, 1), b = filled<float>(s.k * s.n, 2);
+  const auto added = filled<float>(s.m * s.n, 3), before = filled<float>(s.m * s.n, 3);
+  const auto in_place = filled<float>(s.m * s.n, 3), c = filled<float>(s.m * s.n, 4);
+  Buffer<std::byte> scratch(cap);
+  MatMul matmul(cap);
+  const auto run = [&](float* to, const void* what) {
+    matmul(Space(), s, a.data(), b.data(), to, nullptr,
+           {scratch.data(), static_cast<std::size_t>(cap)}, what);
+  };
+  if (!MatMul::adds_elsewhere()) {
+    EXPECT_THROW(run(c.data(), added.data()), PlanError);
+    return;
+  }
+  run(in_place.data(), nullptr);
+  run(c.data(), added.data());
+  for (std::int64_t i = 0; i < c.size(); ++i) {
+    EXPECT_EQ(c[i], in_place[i]) << i;
+    EXPECT_EQ(added[i], before[i]) << i;
+  }
+}
+
 TEST(matmul, equals_a_plain_loop) {
   for (const bool ta : {false, true})
     for (const bool tb : {false, true})

@@ -6,6 +6,7 @@
 
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
 #include <core/plan/work/step_work.hpp>
 #include <tests/support/programs.hpp>
 
@@ -134,6 +135,49 @@ TEST(Work, OfUpdatesCoversEachOwnedElementOnce) {
       const Sum sum = sum_of(p);
       EXPECT_EQ(sum.updated, static_cast<double>(p.partition.per_rank)) << "stage " << stage;
       EXPECT_EQ(sum.update_bytes, 28 * sum.updated) << "stage " << stage;
+    }
+}
+
+// A GPU adds the residual stream in the product before it, and makes both gradients of a long norm
+// in one pass; other software that runs operation by operation does not.
+TEST(Work, OfAGpuFusesTheSumsOfABlock) {
+  Deck deck = gpt2_deck(1);
+  deck.model.family = Family::llama;
+  deck.model.hidden = 1024, deck.model.heads = 8;
+  const Program p = program(deck, 1, 0);
+  const auto launches = [&](const WorkOptions& options, std::string_view kernel) {
+    double sum = 0;
+    for (const int segment : segments_of(p.steps.back(), false))
+      for (const Event& e : p.segments[static_cast<std::size_t>(segment)].events)
+        for (const Stream& s : work_of(p, e, options).streams)
+          if (s.kernel == kernel) sum += s.launches;
+    return sum;
+  };
+  const WorkOptions host, gpu{.on_host = false}, eager{.on_host = false, .eager = true};
+  const double norms = 2 * layers + 1;
+  for (const WorkOptions& two : {host, eager}) {
+    EXPECT_EQ(launches(two, "residual"), 2 * layers);
+    EXPECT_EQ(launches(two, "rms_norm_input_gradient"), norms);
+    EXPECT_EQ(launches(two, "rms_norm_backward_params"), norms);
+    EXPECT_EQ(launches(two, "rms_norm_gradients"), 0);
+  }
+  EXPECT_EQ(launches(gpu, "residual"), 0);
+  EXPECT_EQ(launches(gpu, "rms_norm_input_gradient"), 0);
+  EXPECT_EQ(launches(gpu, "rms_norm_gradients"), norms);
+}
+
+// Few products make the logits on a GPU. Their rows begin at aligned addresses.
+TEST(Work, OfAGpuMakesLogitsInFewAlignedPieces) {
+  TransformerDims dims;
+  dims.sequence = 2048;
+  for (const std::int64_t micro : {1, 8, 64})
+    for (const std::int64_t vocab : {31, 50257, 128256}) {
+      dims.micro_batch = micro, dims.vocab = vocab;
+      const std::int64_t columns = head_piece_columns(dims, false);
+      EXPECT_EQ(columns % 64, 0);
+      EXPECT_LE(columns * dims.rows(), std::int64_t{1} << 30);
+      const std::int64_t pieces = (vocab + columns - 1) / columns;
+      EXPECT_LE(pieces, dims.rows() * vocab / (std::int64_t{1} << 30) + 2);
     }
 }
 
