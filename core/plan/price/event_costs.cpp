@@ -21,7 +21,7 @@ EventCosts::EventCosts(const Program& program, const Machine& machine, const Pri
     : program_(program),
       ranks_per_node_(options.ranks_per_node),
       times_(machine, std::min(program.world, options.ranks_per_node), options.speeds),
-      work_{machine.device.is_host, machine.software.eager},
+      work_{machine.device.is_host, !machine.device.products.empty()},
       segments_(program.segments.size()) {}
 
 CollectiveShape EventCosts::shape_of(const Event& event) const {

@@ -70,10 +70,10 @@ struct Work {
 
 /// How the kernels of a build are cut.
 struct WorkOptions {
-  bool on_host = true;  // core/nn cuts the head's products smaller on a host
-  bool eager = false;   // other software, in which each operation is a kernel of its own
+  bool on_host = true;      // core/nn cuts the head's products smaller on a host
+  bool own_kernels = true;  // false: other software, in which each operation is a kernel of its own
   /// Whether a kernel of a GPU may do the work of two on a host.
-  bool fuses() const { return !on_host && !eager; }
+  bool fuses() const { return !on_host && own_kernels; }
 };
 
 /// The work of `event`, which belongs to `program`. Acquire, release and collectives have none; a

@@ -139,7 +139,7 @@ TEST(Work, OfUpdatesCoversEachOwnedElementOnce) {
 }
 
 // A GPU adds the residual stream in the product before it, and makes both gradients of a long norm
-// in one pass; other software that runs operation by operation does not.
+// in one pass; other software does not.
 TEST(Work, OfAGpuFusesTheSumsOfABlock) {
   Deck deck = gpt2_deck(1);
   deck.model.family = Family::llama;
@@ -153,9 +153,9 @@ TEST(Work, OfAGpuFusesTheSumsOfABlock) {
           if (s.kernel == kernel) sum += s.launches;
     return sum;
   };
-  const WorkOptions host, gpu{.on_host = false}, eager{.on_host = false, .eager = true};
+  const WorkOptions host, gpu{.on_host = false}, other{.on_host = false, .own_kernels = false};
   const double norms = 2 * layers + 1;
-  for (const WorkOptions& two : {host, eager}) {
+  for (const WorkOptions& two : {host, other}) {
     EXPECT_EQ(launches(two, "residual"), 2 * layers);
     EXPECT_EQ(launches(two, "rms_norm_input_gradient"), norms);
     EXPECT_EQ(launches(two, "rms_norm_backward_params"), norms);
