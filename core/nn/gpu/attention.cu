@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Chooses the kernels for a problem and launches them.
+#include <algorithm>
 #include <cmath>
 #include <string>
 #include <type_traits>
@@ -44,22 +45,48 @@ bool aligned_rows(const void* x, std::int64_t ld) {
   return reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && ld % 8 == 0;
 }
 
+// The gradient of a head's sink, as core/nn/layers/attention.cpp has it for a host: one block sums
+// over all rows of the head, always in the same order.
+constexpr int sink_threads = 256;
+__global__ void sink_kernel(int samples, int heads, int sequence, const float* sinks,
+                            const float* logsumexp, const float* delta, float* dsinks) {
+  double* const sums = shared_memory<double>();
+  const int head = static_cast<int>(blockIdx.x), thread = static_cast<int>(threadIdx.x);
+  double sum = 0;
+  for (int sample = 0; sample < samples; ++sample) {
+    const std::int64_t first = (std::int64_t{sample} * heads + head) * sequence;
+    for (int row = thread; row < sequence; row += sink_threads)
+      sum -= static_cast<double>(expf(sinks[head] - logsumexp[first + row]) * delta[first + row]);
+  }
+  sums[thread] = sum;
+  for (int half = sink_threads / 2; half > 0; half /= 2) {
+    __syncthreads();
+    if (thread < half) sums[thread] += sums[thread + half];
+  }
+  if (thread == 0) dsinks[head] = static_cast<float>(sums[0]);
+}
+
 Problem problem_of(const AttentionShape& a, const AttentionInput& in, const void* out) {
   if (a.head_dim > max_head_dim)
     throw PlanError("attention on a GPU: head_dim = " + std::to_string(a.head_dim) +
                     ": must be at most " + std::to_string(max_head_dim) + ": use more heads");
   const std::int64_t ld_out = a.heads * a.head_dim;
-  return {static_cast<int>(a.micro_batch),
-          static_cast<int>(a.sequence),
-          static_cast<int>(a.heads),
-          static_cast<int>(a.kv_heads),
-          static_cast<int>(a.head_dim),
-          in.ld_q,
-          in.ld_kv,
-          ld_out,
-          static_cast<float>(1.0 / std::sqrt(static_cast<double>(a.head_dim))),
-          a.head_dim % 8 == 0 && aligned_rows(in.q, in.ld_q) && aligned_rows(in.k, in.ld_kv) &&
-              aligned_rows(in.v, in.ld_kv) && aligned_rows(out, ld_out)};
+  return {
+      static_cast<int>(a.micro_batch),
+      static_cast<int>(a.sequence),
+      static_cast<int>(a.heads),
+      static_cast<int>(a.kv_heads),
+      static_cast<int>(a.head_dim),
+      in.ld_q,
+      in.ld_kv,
+      ld_out,
+      static_cast<float>(a.scale > 0 ? a.scale : 1.0 / std::sqrt(static_cast<double>(a.head_dim))),
+      static_cast<int>(a.window > 0 ? std::min(a.window, a.sequence) : a.sequence),
+      static_cast<float>(a.softcap),
+      static_cast<float>(a.alibi),
+      nullptr,
+      a.head_dim % 8 == 0 && aligned_rows(in.q, in.ld_q) && aligned_rows(in.k, in.ld_kv) &&
+          aligned_rows(in.v, in.ld_kv) && aligned_rows(out, ld_out)};
 }
 
 template<class T>
@@ -68,14 +95,16 @@ Inputs<T> inputs_of(const AttentionInput& in) {
 }
 
 // Calls `tensor` with the width of the heads, or `plain` with the tile size. Tensor cores multiply
-// 16-bit values only.
+// 16-bit values only, and their kernels read scores as they are but for the scale.
 template<class T, class Plain, class Tensor>
-void choose(int d, const Plain& plain, const Tensor& tensor) {
+void choose(const Problem& s, const Plain& plain, const Tensor& tensor) {
   using std::integral_constant;
-  if constexpr (has_tensor_cores && !std::is_same_v<T, float>) {
-    if (d <= 64) return tensor(integral_constant<int, 64>{});
-    if (d <= 128) return tensor(integral_constant<int, 128>{});
-  }
+  const int d = s.d;
+  if constexpr (has_tensor_cores && !std::is_same_v<T, float>)
+    if (s.softcap == 0 && s.alibi == 0) {
+      if (d <= 64) return tensor(integral_constant<int, 64>{});
+      if (d <= 128) return tensor(integral_constant<int, 128>{});
+    }
   // Six tiles of rows and two of scores must fit into the shared memory of a block.
   constexpr int tile = shared_bytes_of_block > (100 << 10) ? 32 : 16;
   if (d <= 128) return plain(integral_constant<int, tile>{});
@@ -85,12 +114,13 @@ void choose(int d, const Plain& plain, const Tensor& tensor) {
 }  // namespace
 
 void attention_forward(device::Stream stream, const AttentionShape& a, const AttentionInput& in,
-                       void* out, float* logsumexp) {
-  const Problem s = problem_of(a, in, out);
+                       void* out, float* logsumexp, const float* sinks) {
+  Problem s = problem_of(a, in, out);
+  s.sinks = sinks;
   with_storage(in.dtype, [&](auto type) {
     using T = decltype(type);
     choose<T>(
-        s.d,
+        s,
         [&](auto tile) {
           plain::forward<tile()>(stream, s, inputs_of<T>(in), static_cast<T*>(out), logsumexp);
         },
@@ -115,9 +145,16 @@ void attention_backward(device::Stream stream, const AttentionShape& a, const At
     launch(stream, delta_kernel<T>, dim3(static_cast<unsigned>((items + warps - 1) / warps)),
            delta_threads, 0, s, o.out, o.dout, delta);
     choose<T>(
-        s.d, [&](auto tile) { plain::backward<tile()>(stream, s, inputs_of<T>(in), o, g); },
+        s, [&](auto tile) { plain::backward<tile()>(stream, s, inputs_of<T>(in), o, g); },
         [&](auto width) { tensor::backward<width()>(stream, s, inputs_of<T>(in), o, g); });
   });
+}
+
+void sink_gradients(device::Stream stream, const AttentionShape& a, const float* sinks,
+                    const float* logsumexp, const float* delta, float* dsinks) {
+  launch(stream, sink_kernel, dim3(static_cast<unsigned>(a.heads)), sink_threads,
+         sink_threads * sizeof(double), static_cast<int>(a.micro_batch), static_cast<int>(a.heads),
+         static_cast<int>(a.sequence), sinks, logsumexp, delta, dsinks);
 }
 
 }  // namespace shardmark::device

@@ -221,8 +221,8 @@ struct RunningSoftmax {
   float top[2] = {-INFINITY, -INFINITY}, total[2] = {0, 0};
 
   // Turns scores into powers relative to the new maximum, 2^(scale * (score - top)). `shrink`
-  // receives the factors by which earlier sums must be multiplied. Every row sees a key of the
-  // first tile, so that its maximum is finite.
+  // receives the factors by which earlier sums must be multiplied. A row with a window may see no
+  // key of the first tiles.
   template<int N>
   __device__ void take(Square (&scores)[N], float scale, float (&shrink)[2]) {
 #pragma unroll
@@ -230,7 +230,7 @@ struct RunningSoftmax {
       float highest = top[half];
       each(scores, half, [&](float& x) { highest = fmaxf(highest, x); });
       highest = row_max(highest);
-      const float base = highest * scale;
+      const float base = highest == -INFINITY ? 0 : highest * scale;
       float added = 0;
       each(scores, half, [&](float& x) { added += x = quick_exp2(fmaf(x, scale, -base)); });
       shrink[half] = quick_exp2(fmaf(top[half], scale, -base));

@@ -13,9 +13,14 @@
 
 namespace shardmark::device {
 
-/// The sizes of one attention call; `heads` is a multiple of `kv_heads`.
+/// The sizes of one attention call, whose `heads` is a multiple of `kv_heads`, and what it does to
+/// its scores (AttentionRules).
 struct AttentionShape {
   std::int64_t micro_batch, sequence, heads, kv_heads, head_dim;
+  std::int64_t window = 0;  // keys that a row sees, its own included; 0: all
+  double scale = 0;         // 0: 1 / sqrt(head_dim)
+  double softcap = 0;       // 0: none
+  double alibi = 0;         // factor of the slopes; 0: none
 };
 inline constexpr std::int64_t max_head_dim = 256;
 
@@ -33,16 +38,21 @@ struct AttentionGradient {
   std::int64_t ld_q, ld_kv;
 };
 
-/// Writes out[rows][heads * head_dim] and logsumexp[micro_batch][heads][sequence]. The work is
-/// enqueued on `stream`. Throws PlanError for a head_dim above max_head_dim, and CommError if a
-/// launch fails.
+/// Writes out[rows][heads * head_dim] and logsumexp[micro_batch][heads][sequence]. `sinks`,
+/// [heads], is null if there are none. The work is enqueued on `stream`. Throws PlanError for a
+/// head_dim above max_head_dim, and CommError if a launch fails.
 void attention_forward(device::Stream stream, const AttentionShape& shape, const AttentionInput& in,
-                       void* out, float* logsumexp);
+                       void* out, float* logsumexp, const float* sinks = nullptr);
 
 /// Writes all of `gradient`. `delta` is scratch: [micro_batch][heads][sequence]. Enqueued and
 /// throws as attention_forward.
 void attention_backward(device::Stream stream, const AttentionShape& shape,
                         const AttentionInput& in, const void* out, const float* logsumexp,
                         const void* dout, const AttentionGradient& gradient, float* delta);
+
+/// Writes dsinks[heads], from what forward and attention_backward have written. Enqueued and throws
+/// as these.
+void sink_gradients(device::Stream stream, const AttentionShape& shape, const float* sinks,
+                    const float* logsumexp, const float* delta, float* dsinks);
 
 }  // namespace shardmark::device

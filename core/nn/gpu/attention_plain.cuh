@@ -68,6 +68,29 @@ __device__ void add_product(const Problem& s, const float* weight, bool transpos
   }
 }
 
+/// A score as softmax reads it, and its derivative by the product of query and key.
+struct Score {
+  float value, slope;
+};
+// The slopes of ALiBi are those of ShapedScores (core/nn/layers/attention_tile.hpp).
+__device__ inline Score score_of(const Problem& s, float alibi_slope, int q, int k, float product) {
+  Score score{s.scale * product, s.scale};
+  if (s.softcap != 0) {
+    const float t = tanhf(score.value / s.softcap);
+    score = {s.softcap * t, s.scale * (1 - t * t)};
+  }
+  score.value += alibi_slope * static_cast<float>(k - q);
+  return score;
+}
+__device__ inline float alibi_slope_of(const Problem& s, int head) {
+  if (s.alibi == 0) return 0;
+  int n = 1;
+  while (2 * n <= s.heads) n *= 2;
+  const float exponent =
+      head < n ? static_cast<float>(head + 1) : static_cast<float>(head - n) + 0.5f;
+  return s.alibi * exp2f(-8.0f * exponent / static_cast<float>(n));
+}
+
 template<int Tile, class T>
 __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp) {
   float* const shared = shared_memory<float>();
@@ -77,12 +100,14 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
         *shrink = total + Tile;
   const int first = first_row_later_first(Tile);
   const int head = static_cast<int>(blockIdx.y), sample = static_cast<int>(blockIdx.z);
+  const float slope = alibi_slope_of(s, head);
   const T* keys = s.head_of(in.k, s.ld_kv, sample, head / s.group());
   const T* values = s.head_of(in.v, s.ld_kv, sample, head / s.group());
   load<Tile>(s, s.head_of(in.q, s.ld_q, sample, head), s.ld_q, first, qs);
   clear<Tile>(s, sum);
   if (threadIdx.x < Tile) top[threadIdx.x] = -INFINITY, total[threadIdx.x] = 0;
-  for (int key = 0; key < first + Tile && key < s.sequence; key += Tile) {
+  const int end = first + Tile < s.sequence ? first + Tile : s.sequence;
+  for (int key = s.first_tile_of_keys(first, Tile); key < end; key += Tile) {
     __syncthreads();
     load<Tile>(s, keys, s.ld_kv, key, ks);
     load<Tile>(s, values, s.ld_kv, key, vs);
@@ -90,7 +115,9 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
     for (int e = threadIdx.x; e < Tile * Tile; e += threads) {
       const int i = e / Tile, j = e % Tile;
       p[i * (Tile + 1) + j] = s.sees(first + i, key + j)
-                                  ? s.scale * dot(s.d, qs + i * (s.d + 1), ks + j * (s.d + 1))
+                                  ? score_of(s, slope, first + i, key + j,
+                                             dot(s.d, qs + i * (s.d + 1), ks + j * (s.d + 1)))
+                                        .value
                                   : -INFINITY;
     }
     __syncthreads();
@@ -99,7 +126,8 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
       float* row = p + i * (Tile + 1);
       float highest = top[i];
       for (int j = 0; j < Tile; ++j) highest = fmaxf(highest, row[j]);
-      // A row beyond the sequence sees no keys. It is not stored either.
+      // A row beyond the sequence sees no keys, and is not stored; one with a window sees none of
+      // an early tile.
       const float base = highest == -INFINITY ? 0 : highest;
       float added = 0;
       for (int j = 0; j < Tile; ++j) {
@@ -119,28 +147,29 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
   __syncthreads();
   if (threadIdx.x < Tile) {
     const int i = threadIdx.x;
-    if (first + i < s.sequence)
-      logsumexp[s.stats(sample, head) + first + i] = top[i] + logf(total[i]);
-    shrink[i] = 1.0f / total[i];
+    const EndOfRow row = end_of_row(s, head, top[i], total[i]);
+    if (first + i < s.sequence) logsumexp[s.stats(sample, head) + first + i] = row.logsumexp;
+    shrink[i] = row.factor;
   }
   __syncthreads();
   store<Tile>(s, sum, shrink, first, s.head_of(out, s.ld_out, sample, head), s.ld_out);
 }
 
 // Computes for a tile of queries and a tile of keys the probabilities P again, and the gradient of
-// the unscaled scores, scale * P * (dP - delta).
+// the products of queries and keys, slope * P * (dP - delta).
 template<int Tile>
-__device__ void tile_gradients(const Problem& s, int query, int key, const float* qs,
-                               const float* ks, const float* vs, const float* dos,
+__device__ void tile_gradients(const Problem& s, float alibi_slope, int query, int key,
+                               const float* qs, const float* ks, const float* vs, const float* dos,
                                const float* logsumexp, const float* delta, float* p, float* ds) {
   for (int e = threadIdx.x; e < Tile * Tile; e += threads) {
     const int i = e / Tile, j = e % Tile, at = i * (Tile + 1) + j;
     p[at] = ds[at] = 0;
     if (!s.sees(query + i, key + j)) continue;
-    const float score = s.scale * dot(s.d, qs + i * (s.d + 1), ks + j * (s.d + 1));
-    p[at] = expf(score - logsumexp[query + i]);
-    ds[at] =
-        s.scale * p[at] * (dot(s.d, dos + i * (s.d + 1), vs + j * (s.d + 1)) - delta[query + i]);
+    const Score score = score_of(s, alibi_slope, query + i, key + j,
+                                 dot(s.d, qs + i * (s.d + 1), ks + j * (s.d + 1)));
+    p[at] = expf(score.value - logsumexp[query + i]);
+    ds[at] = score.slope * p[at] *
+             (dot(s.d, dos + i * (s.d + 1), vs + j * (s.d + 1)) - delta[query + i]);
   }
 }
 
@@ -157,13 +186,15 @@ __global__ void query_gradient_kernel(Problem s, Inputs<T> in, Outcome<T> o, Gra
   load<Tile>(s, s.head_of(in.q, s.ld_q, sample, head), s.ld_q, first, qs);
   load<Tile>(s, s.head_of(o.dout, s.ld_out, sample, head), s.ld_out, first, dos);
   clear<Tile>(s, sum);
-  for (int key = 0; key < first + Tile && key < s.sequence; key += Tile) {
+  const float slope = alibi_slope_of(s, head);
+  const int end = first + Tile < s.sequence ? first + Tile : s.sequence;
+  for (int key = s.first_tile_of_keys(first, Tile); key < end; key += Tile) {
     __syncthreads();
     load<Tile>(s, s.head_of(in.k, s.ld_kv, sample, kv_head), s.ld_kv, key, ks);
     load<Tile>(s, s.head_of(in.v, s.ld_kv, sample, kv_head), s.ld_kv, key, vs);
     __syncthreads();
-    tile_gradients<Tile>(s, first, key, qs, ks, vs, dos, o.logsumexp + stats, o.delta + stats, p,
-                         ds);
+    tile_gradients<Tile>(s, slope, first, key, qs, ks, vs, dos, o.logsumexp + stats,
+                         o.delta + stats, p, ds);
     __syncthreads();
     add_product<Tile>(s, ds, false, ks, sum);
   }
@@ -186,13 +217,14 @@ __global__ void key_gradient_kernel(Problem s, Inputs<T> in, Outcome<T> o, Gradi
   clear<Tile>(s, dvs);
   for (int head = kv_head * s.group(); head < (kv_head + 1) * s.group(); ++head) {
     const std::int64_t stats = s.stats(sample, head);
-    for (int query = first; query < s.sequence; query += Tile) {
+    const float slope = alibi_slope_of(s, head);
+    for (int query = first; query < s.end_of_queries(first + Tile); query += Tile) {
       __syncthreads();
       load<Tile>(s, s.head_of(in.q, s.ld_q, sample, head), s.ld_q, query, qs);
       load<Tile>(s, s.head_of(o.dout, s.ld_out, sample, head), s.ld_out, query, dos);
       __syncthreads();
-      tile_gradients<Tile>(s, query, first, qs, ks, vs, dos, o.logsumexp + stats, o.delta + stats,
-                           p, ds);
+      tile_gradients<Tile>(s, slope, query, first, qs, ks, vs, dos, o.logsumexp + stats,
+                           o.delta + stats, p, ds);
       __syncthreads();
       add_product<Tile>(s, ds, true, qs, dks);
       add_product<Tile>(s, p, true, dos, dvs);

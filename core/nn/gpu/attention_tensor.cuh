@@ -11,11 +11,16 @@
 
 namespace shardmark::device::tensor {
 
-// Hides the keys [key, key + 16) that come after the queries [query, query + 16).
-__device__ inline void hide_later_keys(Square& scores, int query, int key) {
+// Whether a query of [query, query + 16) does not see a key of [key, key + keys).
+__device__ inline bool hides(const Problem& s, int query, int key, int keys) {
+  return key + keys > query + 1 || query + band_rows - key > s.window;
+}
+// Hides the keys [key, key + 16) that the queries [query, query + 16) do not see.
+__device__ inline void hide_keys(const Problem& s, Square& scores, int query, int key) {
   const Lane at;
   scores.each([&](float& x, int j, int e) {
-    if (key + at.column(j, e) > query + at.row(e)) x = -INFINITY;
+    const int distance = query + at.row(e) - key - at.column(j, e);
+    if (distance < 0 || distance >= s.window) x = -INFINITY;
   });
 }
 
@@ -37,8 +42,9 @@ __global__ void __launch_bounds__(threads)
   const T* const k_head = s.head_of(in.k, s.ld_kv, sample, kv_head);
   const T* const v_head = s.head_of(in.v, s.ld_kv, sample, kv_head);
   load<D, block_rows<D>>(s, s.head_of(in.q, s.ld_q, sample, head), s.ld_q, first, qs);
-  load<D, tile>(s, k_head, s.ld_kv, 0, ks);
-  load<D, tile>(s, v_head, s.ld_kv, 0, vs);
+  const int begin = s.first_tile_of_keys(first, tile), begin_at = begin / tile % 2 * tile_elems;
+  load<D, tile>(s, k_head, s.ld_kv, begin, ks + begin_at);
+  load<D, tile>(s, v_head, s.ld_kv, begin, vs + begin_at);
   await_copies();
   __syncthreads();
   const LeftRows<D, Bands, true, T> queries(qs, row0);
@@ -46,9 +52,9 @@ __global__ void __launch_bounds__(threads)
   RunningSoftmax softmax[Bands];
   const float scale = s.scale * log2_e;
   const int first_of_warp = first + row0, end = end_of_keys<D>(s, first);
-  for (int key = 0; key < end; key += tile) {
+  for (int key = begin; key < end; key += tile) {
     const int now = key / tile % 2 * tile_elems, next = tile_elems - now;
-    if (key != 0) {
+    if (key != begin) {
       await_copies();
       __syncthreads();
     }
@@ -66,7 +72,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int k = 0; k < tile / 16; ++k) {
         of_band[k] = scores[k][b];
-        if (key + tile > query + 1) hide_later_keys(of_band[k], query, key + k * 16);
+        if (hides(s, query, key, tile)) hide_keys(s, of_band[k], query, key + k * 16);
       }
       float shrink[2];
       softmax[b].take(of_band, scale, shrink);
@@ -80,14 +86,17 @@ __global__ void __launch_bounds__(threads)
   const Lane at;
 #pragma unroll
   for (int b = 0; b < Bands; ++b) {
-    const float total[2] = {row_sum(softmax[b].total[0]), row_sum(softmax[b].total[1])};
+    EndOfRow ends[2];
+    for (int half = 0; half < 2; ++half)
+      ends[half] =
+          end_of_row(s, head, softmax[b].top[half] * s.scale, row_sum(softmax[b].total[half]));
     const int row_of_band = first_of_warp + b * band_rows;
-    sums[b].scale(1.0f / total[0], 1.0f / total[1]);
+    sums[b].scale(ends[0].factor, ends[1].factor);
     sums[b].store(s, s.head_of(out, s.ld_out, sample, head), s.ld_out, row_of_band);
     for (int half = 0; half < 2; ++half) {
       const int row = row_of_band + at.row(half * 2);
       if (at.lane % 4 == 0 && row < s.sequence)
-        logsumexp[s.stats(sample, head) + row] = softmax[b].top[half] * s.scale + logf(total[half]);
+        logsumexp[s.stats(sample, head) + row] = ends[half].logsumexp;
     }
   }
 }
@@ -114,8 +123,9 @@ __global__ void __launch_bounds__(threads)
   const T* const v_head = s.head_of(in.v, s.ld_kv, sample, kv_head);
   load<D, block_rows<D>>(s, s.head_of(in.q, s.ld_q, sample, head), s.ld_q, first, qs);
   load<D, block_rows<D>>(s, s.head_of(o.dout, s.ld_out, sample, head), s.ld_out, first, dos);
-  load<D, tile>(s, k_head, s.ld_kv, 0, ks);
-  load<D, tile>(s, v_head, s.ld_kv, 0, vs);
+  const int begin = s.first_tile_of_keys(first, tile), begin_at = begin / tile % 2 * tile_elems;
+  load<D, tile>(s, k_head, s.ld_kv, begin, ks + begin_at);
+  load<D, tile>(s, v_head, s.ld_kv, begin, vs + begin_at);
   const Lane at;
   const float scale = s.scale * log2_e;
   const int first_of_warp = first + row0, end = end_of_keys<D>(s, first);
@@ -131,9 +141,9 @@ __global__ void __launch_bounds__(threads)
   __syncthreads();
   const LeftRows<D, Bands, true, T> queries(qs, row0), douts(dos, row0);
   Band<D> dq[Bands];
-  for (int key = 0; key < end; key += tile) {
+  for (int key = begin; key < end; key += tile) {
     const int now = key / tile % 2 * tile_elems, next = tile_elems - now;
-    if (key != 0) {
+    if (key != begin) {
       await_copies();
       __syncthreads();
     }
@@ -148,7 +158,7 @@ __global__ void __launch_bounds__(threads)
 #pragma unroll
       for (int b = 0; b < Bands; ++b) {
         const int query = first_of_warp + b * band_rows;
-        if (key + k + 16 > query + 1) hide_later_keys(p[b], query, key + k);
+        if (hides(s, query, key + k, 16)) hide_keys(s, p[b], query, key + k);
         p[b].each([&](float& score, int j, int e) {
           differentiate(scale, logsumexp[b][e / 2], delta[b][e / 2], score, ds[b].sum[j][e]);
         });
@@ -175,7 +185,7 @@ __global__ void __launch_bounds__(threads)
   const int first = static_cast<int>(blockIdx.x) * tile;
   const int kv_head = static_cast<int>(blockIdx.y), sample = static_cast<int>(blockIdx.z);
   const int row0 = rows_of_warp<1>();
-  const int tiles = (s.sequence - first + tile - 1) / tile;
+  const int tiles = (s.end_of_queries(first + tile) - first + tile - 1) / tile;
   const auto load_queries = [&](int number) {  // of all tiles of all heads of the group
     const int head = kv_head * s.group() + number / tiles, at = number % 2;
     const int query = first + number % tiles * tile;
@@ -207,15 +217,17 @@ __global__ void __launch_bounds__(threads)
       __syncthreads();
     }
     if (number + 1 < tiles * s.group()) load_queries(number + 1);
-    const bool diagonal = number % tiles == 0;
+    const int offset = number % tiles * tile;  // of the tile's queries from the first key
+    const bool hidden = offset == 0 || offset + tile - row0 > s.window;
     // Queries before this warp's first key see none of its keys.
-    for (int q = diagonal ? row0 : 0; q < tile; q += 16) {
+    for (int q = offset == 0 ? row0 : 0; q < tile; q += 16) {
       Square p[1], ds[1];
       row_products(keys, qs + now * tile_elems, q, p);
       row_products(values, dos + now * tile_elems, q, ds);
       p[0].each([&](float& score, int j, int e) {
         const int i = q + at.column(j, e);
-        if (diagonal && i < row0 + at.row(e)) score = -INFINITY;
+        const int distance = offset + i - row0 - at.row(e);
+        if (hidden && (distance < 0 || distance >= s.window)) score = -INFINITY;
         differentiate(scale, logsumexp[now * tile + i] * log2_e, delta[now * tile + i], score,
                       ds[0].sum[j][e]);
       });

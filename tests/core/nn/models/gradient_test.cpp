@@ -10,7 +10,6 @@
 #include <core/plan/deck/decoder_modules.hpp>
 #include <tests/core/nn/models/reference_model.hpp>
 #include <tests/core/nn/models/single_process.hpp>
-#include <tests/core/nn/products/all_bf16_products.hpp>
 
 namespace shardmark::test::gradient_test {
 namespace {
@@ -230,7 +229,6 @@ struct MixtureCheck : ::testing::TestWithParam<Mixed> {};
 
 // Experts are chosen by turns, since another choice would change the loss by a jump.
 TEST_P(MixtureCheck, loss_changes_along_each_gradient_by_its_norm) {
-  if (on_a_gpu && GetParam().as_gpt_oss) GTEST_SKIP() << "GPU kernels refuse sinks";
   SingleProcess model(GetParam().spec(), 3, 5);
   leave_start(model, 2000);
   model.uniform_tokens(3, 0);
