@@ -16,23 +16,6 @@ constexpr std::size_t most_micro_batches_tried = 8;
 constexpr int most_hpz_nodes = 2;
 constexpr std::string_view nvme_folder = "nvme";
 
-enum class Offload : std::uint8_t { none, optimizer, all, optimizer_nvme, all_nvme };
-
-// fully_shard's CPUOffloadPolicy moves parameters and optimizer states together.
-bool has(Offload kind, Schedule schedule, int stage, const CandidateSpace& space) {
-  if (traits(schedule).follows_torch)
-    return kind == Offload::none || (kind == Offload::all && space.has_host_memory && stage >= 2);
-  if (!traits(schedule).follows_deepspeed) return kind == Offload::none;
-  switch (kind) {
-    case Offload::none: return true;
-    case Offload::optimizer: return space.has_host_memory && stage > 0;
-    case Offload::all: return space.has_host_memory && stage == 3;
-    case Offload::optimizer_nvme:
-    case Offload::all_nvme: return space.has_host_memory && space.has_disk && stage == 3;
-  }
-  return false;
-}
-
 // The folder of the deck's own files, where it has any.
 std::string offload_device(const OffloadSpec& deck, bool nvme) {
   if (!nvme) return std::string(offload_to_host);
@@ -109,6 +92,21 @@ std::vector<int> shards_of_nodes(const CandidateSpace& space) {
 
 }  // namespace
 
+// fully_shard's CPUOffloadPolicy moves parameters and optimizer states together.
+bool has(Offload kind, Schedule schedule, int stage, const CandidateSpace& space) {
+  if (traits(schedule).follows_torch)
+    return kind == Offload::none || (kind == Offload::all && space.has_host_memory && stage >= 2);
+  if (!traits(schedule).follows_deepspeed) return kind == Offload::none;
+  switch (kind) {
+    case Offload::none: return true;
+    case Offload::optimizer: return space.has_host_memory && stage > 0;
+    case Offload::all: return space.has_host_memory && stage == 3;
+    case Offload::optimizer_nvme:
+    case Offload::all_nvme: return space.has_host_memory && space.has_disk && stage == 3;
+  }
+  return false;
+}
+
 std::vector<std::string> sets_of(const DeckChanges& changes) {
   std::vector<std::string> sets;
   for (const auto& [key, value] : changes) sets.push_back(key + "=" + value);
@@ -154,8 +152,6 @@ std::vector<std::int64_t> micro_batches(std::int64_t sequences_per_rank) {
   return chosen;
 }
 
-namespace {
-
 std::vector<std::int64_t> micro_batches_with(const CandidateSpace& space) {
   const std::int64_t per_rank = sequences_of_a_part(space);
   std::vector<std::int64_t> all = micro_batches(per_rank);
@@ -165,7 +161,36 @@ std::vector<std::int64_t> micro_batches_with(const CandidateSpace& space) {
   return all;
 }
 
-}  // namespace
+// Beside experts, AutoTP divides a mixture by this preset alone, and nothing by it otherwise.
+DeckChanges degree_changes(const ParallelSpec& from, const ParallelSpec& to) {
+  const auto folds = [](const ParallelSpec& p) { return p.tensor > 1 && p.expert > 1; };
+  const auto [tensors, samples, experts] = to.axes();
+  DeckChanges changes;
+  const auto set = [&](std::string_view key, const std::string& value) {
+    changes.emplace_back(key, value);
+  };
+  if (to.tensor != from.tensor) set(tensors.key, std::to_string(to.tensor));
+  if (folds(to) != folds(from))
+    set("deepspeed.tensor_parallel.preset_model", folds(to) ? "mixtral" : "null");
+  if (to.sequence != from.sequence) set(samples.key, std::to_string(to.sequence));
+  if ((to.expert > 1) != (from.expert > 1))
+    set("deepspeed.expert_parallel.enabled", to.expert > 1 ? "true" : "false");
+  if (to.expert != from.expert && to.expert > 1) set(experts.key, std::to_string(to.expert));
+  return changes;
+}
+
+DeckChanges changes_of(const Deck& deck, const CandidateSpace& space, const BasicChoice& choice) {
+  DeckChanges changes{{key_path<&RunSpec::schedule>(), std::string(to_string(choice.schedule))},
+                      {key_path<&ZeroSpec::stage>(), std::to_string(choice.stage)}};
+  for (auto& change : degree_changes(deck.zero.parallel, space.parallel))
+    changes.push_back(std::move(change));
+  add_recomputation(changes, deck, space, choice.recomputes);
+  add_batch(changes, space, choice.micro);
+  add_offload(changes, deck, choice.schedule, choice.offload, space);
+  if (choice.stage == 3 && is_muon(deck.zero.optimizer.type))
+    changes.emplace_back(key_path<&ZeroKnobs::reduce_scatter>(), "false");
+  return changes;
+}
 
 std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace& space) {
   const std::vector<bool> recompute = traits(deck.model.family).has_arithmetic
@@ -178,16 +203,8 @@ std::vector<DeckChanges> basic_candidates(const Deck& deck, const CandidateSpace
                                  Offload::optimizer_nvme, Offload::all_nvme}) {
         if (!has(kind, schedule, stage, space)) continue;
         for (const std::int64_t micro : micro_batches_with(space))
-          for (const bool again : recompute) {
-            DeckChanges changes{{key_path<&RunSpec::schedule>(), std::string(to_string(schedule))},
-                                {key_path<&ZeroSpec::stage>(), std::to_string(stage)}};
-            add_recomputation(changes, deck, space, again);
-            add_batch(changes, space, micro);
-            add_offload(changes, deck, schedule, kind, space);
-            if (stage == 3 && is_muon(deck.zero.optimizer.type))
-              changes.emplace_back(key_path<&ZeroKnobs::reduce_scatter>(), "false");
-            all.push_back(std::move(changes));
-          }
+          for (const bool again : recompute)
+            all.push_back(changes_of(deck, space, {schedule, stage, kind, micro, again}));
       }
   return all;
 }
@@ -222,6 +239,10 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
         with({{key_path<&ZeroKnobs::reduce_bucket_size>(), bucket},
               {key_path<&ZeroKnobs::overlap_comm>(), overlap}});
   if (stage != 3) return all;
+  // It is not modelled beside divided tensors, samples or experts.
+  const auto axes = space.parallel.axes();
+  const bool may_have_hpz =
+      std::all_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.ranks == 1; });
   with({{key_path<&ZeroKnobs::max_reuse_distance>(), "0"}});
   for (const char* bucket : {"50000000", "500000000"})
     for (const char* prefetch : {"0", "50000000", "500000000"})
@@ -231,7 +252,7 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
                                 {key_path<&ZeroKnobs::param_persistence_threshold>(), persistent}};
         with(sizes);
         for (const int ranks : shards)
-          if (ranks <= most_hpz_nodes * space.ranks_per_node) {
+          if (may_have_hpz && ranks <= most_hpz_nodes * space.ranks_per_node) {
             DeckChanges with_hpz = sizes;
             with_hpz.emplace_back(key_path<&ZeroKnobs::hpz_partition_size>(),
                                   std::to_string(ranks));

@@ -135,6 +135,7 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     const Deck deck = changed_deck(question, changes);
     c.schedule = deck.run.schedule;
     c.stage = deck.zero.stage;
+    c.parallel = deck.zero.parallel;
     const Batch batch = infer_batch(deck, question.ranks);
     c.batch = batch;
     c.recomputes = deck.run.activation_checkpointing;

@@ -45,6 +45,7 @@ struct Candidate {
   double step_s = 0, tokens_per_s = 0;
   std::string limited_by;  // the resource that takes most of the compute lane's time
   Batch batch;
+  ParallelSpec parallel;
   bool recomputes = false;
   // Planned with all layers, for the ranks that need most memory and most time. Otherwise for rank
   // 0, and with many layers extrapolated from fewer.
@@ -60,6 +61,12 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
 /// Evaluates each of `changes` with one thread per core, and returns the results in their order.
 std::vector<Candidate> evaluate_all(const AdviseCase& question,
                                     const std::vector<DeckChanges>& changes, bool exact);
+
+/// Whether ranks divide tensors, samples or experts.
+inline bool divides(const Candidate& c) {
+  const ParallelSpec& p = c.parallel;
+  return p.tensor > 1 || p.sequence > 1 || p.expert > 1;
+}
 
 /// The changed deck. Throws DeckError.
 Deck changed_deck(const AdviseCase& question, const DeckChanges& changes);

@@ -41,6 +41,14 @@ Knob knob(std::string_view brief, std::string_view name = {}, Value value = null
   return {key, name.empty() ? key.substr(key.rfind('.') + 1) : name, brief, value};
 }
 
+// A degree, by its place among the axes.
+template<std::size_t Axis>
+Knob degree(std::string_view brief, std::string_view name) {
+  return {ParallelSpec().axes()[Axis].key, name, brief, [](const Deck& d, const Batch&) {
+            return std::to_string(d.zero.parallel.axes()[Axis].ranks);
+          }};
+}
+
 std::string global_batch(const Deck&, const Batch& b) {
   return std::to_string(b.global);
 }
@@ -61,6 +69,9 @@ const std::vector<Knob>& all_knobs() {
   static const std::vector<Knob> all{
       knob<&RunSpec::schedule>(""),
       knob<&ZeroSpec::stage>(""),
+      degree<0>("tensors over", "ranks per divided tensor"),
+      degree<1>("samples over", "ranks per divided sample"),
+      degree<2>("experts over", "ranks per set of experts"),
       knob<&ZeroSpec::train_batch_size>("", "global batch", global_batch),
       knob<&ZeroSpec::micro_batch_size>("", "micro-batch", micro_batch),
       knob<&ZeroSpec::accumulation_steps>("", "accumulation steps", accumulation),

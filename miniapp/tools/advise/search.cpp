@@ -13,6 +13,7 @@
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/json/json_source.hpp>
+#include <miniapp/tools/advise/degrees.hpp>
 #include <miniapp/tools/advise/distinct.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
 #include <miniapp/tools/advise/search.hpp>
@@ -43,7 +44,9 @@ std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace&
   std::map<std::pair<Schedule, int>, std::size_t> taken;
   std::vector<DeckChanges> all;
   const auto refine = [&](const Candidate& c) {
-    for (DeckChanges& more : refined_candidates(c.changes, c.schedule, c.stage, space))
+    CandidateSpace divided = space;
+    divided.parallel = c.parallel;
+    for (DeckChanges& more : refined_candidates(c.changes, c.schedule, c.stage, divided))
       all.push_back(std::move(more));
   };
   for (const Candidate& c : advice.candidates)
@@ -64,11 +67,13 @@ void make_exact(Advice& advice) {
   for (int round = 0; round < most_rounds; ++round) {
     std::vector<DeckChanges> changes;
     std::set<int> stages;
+    std::set<bool> kinds;
     bool has_room = false;
     for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
       const Candidate& c = advice.candidates[i];
       const bool roomy = !c.tight && !std::exchange(has_room, has_room || !c.tight);
-      const bool wanted = stages.insert(c.stage).second || i < kept_exact || roomy;
+      const bool first = stages.insert(c.stage).second | kinds.insert(divides(c)).second;
+      const bool wanted = first || i < kept_exact || roomy;
       if (wanted && !c.exact) changes.push_back(c.changes);
     }
     if (changes.empty()) return;
@@ -109,6 +114,14 @@ std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
   return best;
 }
 
+std::optional<Candidate> fastest_of_other_kind(const std::vector<Candidate>& candidates) {
+  const bool own = divides(candidates.front());
+  const auto found = std::find_if(candidates.begin(), candidates.end(),
+                                  [&](const Candidate& c) { return divides(c) != own; });
+  if (found == candidates.end()) return std::nullopt;
+  return *found;
+}
+
 std::optional<Candidate> fastest_with_room(const std::vector<Candidate>& candidates) {
   const auto found = std::find_if(candidates.begin(), candidates.end(),
                                   [](const Candidate& c) { return !c.tight; });
@@ -144,7 +157,7 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest,
   if (leanest == nullptr)
     throw DeckError(advice.refused.empty() ? q.deck + ": there is no candidate"
                                            : advice.refused.front().refusal);
-  const int ranks = enough_ranks(q, leanest->changes, advice.deck.zero.parallel);
+  const int ranks = enough_ranks(q, leanest->changes, leanest->parallel);
   throw MemoryError(fmt::format(
       "{}: none of {} candidates fits on {}: the one that lacks least (stage {}): {}. {}", q.deck,
       advice.considered, plural(q.ranks, "rank"), leanest->stage, leanest->refusal,
@@ -260,6 +273,9 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   advice.global_batch = checked_batch(deck, question.ranks, global_batch);
   const CandidateSpace space = space_of(question, deck, advice.global_batch);
   sort_into(advice, evaluate_all(question, basic_candidates(deck, space), false));
+  std::vector<Candidate> divided = try_degrees(question, deck, space);
+  advice.divisions_tried = !divided.empty();
+  sort_into(advice, std::move(divided));
   sort_into(advice, evaluate_all(question, refinements(advice, space), false));
   make_exact(advice);
   if (advice.candidates.empty()) refuse_all(advice);
@@ -267,6 +283,7 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   prefer_the_plainest(advice);
   advice.best_of_stage = best_by_stage(advice.candidates);
   advice.with_room = fastest_with_room(advice.candidates);
+  advice.of_other_kind = fastest_of_other_kind(advice.candidates);
   std::vector<std::string> sets = question.sets;
   for (const std::string& s : sets_of(advice.candidates.front().changes)) sets.push_back(s);
   advice.best = predict_point(read_deck(question.deck, sets, DeckUse::plan).deck, *question.machine,

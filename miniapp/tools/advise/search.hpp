@@ -29,10 +29,14 @@ struct Advice {
   std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first
   PredictedPoint best;                   // with its sensitivities
   std::optional<Candidate> with_room;    // the fastest that is not tight, where the best one is
-  std::vector<Crossing> crossings;       // of best_of_stage
-  DeckChanges needed;                    // of the best one's changes those that change anything
-  Candidate as_given;                    // the deck without changes
-  std::vector<std::string> given;        // values of its knobs (knobs.hpp)
+  // The fastest that divides tensors, samples or experts if the best one divides nothing, and the
+  // reverse; exact. Nothing if no such candidate fits, or if `divisions_tried` is false.
+  std::optional<Candidate> of_other_kind;
+  bool divisions_tried = false;
+  std::vector<Crossing> crossings;  // of best_of_stage
+  DeckChanges needed;               // of the best one's changes those that change anything
+  Candidate as_given;               // the deck without changes
+  std::vector<std::string> given;   // values of its knobs (knobs.hpp)
   // Values of the knobs if only the deck's stage is changed: the defaults of some keys depend on
   // the stage. The stage itself stays that of `given`.
   std::array<std::vector<std::string>, 4> given_at_stage;

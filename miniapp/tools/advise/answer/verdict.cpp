@@ -118,6 +118,47 @@ std::string what_the_deck_gives(const Advice& a) {
                      human_bytes(given.bytes[Tier::device]));
 }
 
+// What is divided, in words: "tensors over 2 and experts over 4 ranks".
+std::string division_of(const Candidate& c) {
+  const auto [tensors, samples, experts] = c.parallel.axes();
+  std::vector<std::string> parts;
+  if (tensors.ranks > 1) parts.push_back(fmt::format("tensors over {}", tensors.ranks));
+  if (samples.ranks > 1) parts.push_back(fmt::format("samples over {}", samples.ranks));
+  if (experts.ranks > 1) parts.push_back(fmt::format("experts over {}", experts.ranks));
+  return join(parts, " and ") + " ranks";
+}
+
+// Whether to divide the model, and what the other choice would cost.
+std::string what_is_divided(const Advice& a) {
+  const Candidate& best = a.candidates.front();
+  std::string text;
+  if (divides(best)) {
+    text = fmt::format(" This divides {}", division_of(best));
+    const bool undivided_lack =
+        std::any_of(a.refused.begin(), a.refused.end(),
+                    [](const Candidate& c) { return !divides(c) && c.missing_bytes > 0; });
+    text += a.of_other_kind
+                ? fmt::format(": the fastest candidate that divides nothing is {} and takes {}.",
+                              speed_beside(*a.of_other_kind, best),
+                              human_bytes(a.of_other_kind->bytes[Tier::device]))
+            : undivided_lack ? std::string(": no candidate that divides nothing fits.")
+                             : std::string(".");
+    if (best.parallel.sequence > 1)
+      text +=
+          " The training script must call UlyssesSPAttentionHF.register_with_transformers; the "
+          "key alone changes nothing but the batch.";
+    return text;
+  }
+  if (!a.divisions_tried) return "";
+  if (!a.of_other_kind)
+    return " Dividing tensors, samples or experts was tried, too; no such candidate fits.";
+  return fmt::format(
+      " Dividing the model does not pay: the fastest candidate that does, stage {} with {}, is {} "
+      "and takes {}.",
+      a.of_other_kind->stage, division_of(*a.of_other_kind), speed_beside(*a.of_other_kind, best),
+      human_bytes(a.of_other_kind->bytes[Tier::device]));
+}
+
 // The next best of another stage is among the best of the stages.
 std::string next_best(const Advice& a) {
   if (a.candidates.size() < 2 || a.candidates[1].stage != a.candidates[0].stage) return "";
@@ -251,8 +292,9 @@ std::string where_files_go(const Advice& a) {
 
 std::string verdict(const Advice& a) {
   return what_to_use(a) + what_changes(a) + what_it_gives(a) + what_has_room(a) +
-         what_the_deck_gives(a) + next_best(a) + other_stages(a) + what_limits(a) +
-         where_it_changes(a) + which_type(a) + who_recomputes(a) + where_files_go(a) + notes_of(a);
+         what_the_deck_gives(a) + what_is_divided(a) + next_best(a) + other_stages(a) +
+         what_limits(a) + where_it_changes(a) + which_type(a) + who_recomputes(a) +
+         where_files_go(a) + notes_of(a);
 }
 
 }  // namespace shardmark
