@@ -4,7 +4,6 @@
 
 #include <core/error.hpp>
 #include <core/nn/optimizer/adagrad.hpp>
-#include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/lion.hpp>
 #include <core/nn/optimizer/muon.hpp>
 #include <core/nn/optimizer/sgd.hpp>
@@ -12,6 +11,13 @@
 #include <miniapp/models/update_states.hpp>
 
 namespace shardmark {
+
+AdamWStep adamw_step(const OptimizerSpec& o, double lr, std::int64_t step) {
+  AdamWStep s{lr, o.beta1, o.beta2, o.eps, o.weight_decay, step};
+  s.decoupled = traits(o.type).decoupled_decay;
+  s.bias_correction = o.bias_correction;
+  return s;
+}
 
 void update_states(const Context& context, const Program& program, const Event& event,
                    const OptimizerSpec& o, std::int64_t step, double unscale,
@@ -30,13 +36,9 @@ void update_states(const Context& context, const Program& program, const Event& 
   std::optional<Stored> rounded;
   if (found.param >= 0) rounded.emplace(at(found.param).dtype, at(found.param).data);
   switch (event.kernel) {
-    case Kernel::adamw: {
-      AdamWStep s{
-          is_muon(o.type) ? o.adam_lr : o.lr, o.beta1, o.beta2, o.eps, o.weight_decay, step};
-      s.decoupled = traits(o.type).decoupled_decay;
-      s.bias_correction = o.bias_correction;
-      return adamw_update(context, elems, master, grad, moment(0), moment(1), s, clip, rounded);
-    }
+    case Kernel::adamw:
+      return adamw_update(context, elems, master, grad, moment(0), moment(1),
+                          adamw_step(o, is_muon(o.type) ? o.adam_lr : o.lr, step), clip, rounded);
     case Kernel::lion: {
       const LionStep s{o.lr, o.beta1, o.beta2, o.weight_decay, program.zero_is_positive};
       return lion_update(context, elems, master, grad, moment(0), s, clip, rounded);

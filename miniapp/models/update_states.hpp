@@ -6,6 +6,7 @@
 #include <span>
 
 #include <core/nn/kernels/context.hpp>
+#include <core/nn/optimizer/adamw.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/models/event_model.hpp>
@@ -17,6 +18,9 @@ namespace shardmark {
 void update_states(const Context& context, const Program& program, const Event& event,
                    const OptimizerSpec& spec, std::int64_t step, double unscale,
                    std::span<const Bound> operands);
+
+/// The hyperparameters of Adam or AdamW in update number `step`, counted from 1, at the rate `lr`.
+AdamWStep adamw_step(const OptimizerSpec& spec, double lr, std::int64_t step);
 
 /// Makes Muon's update of the matrix of `event`, an event of Kernel::orthogonalize.
 void orthogonalize(const Context& context, const Program& program, const Event& event,

@@ -32,6 +32,28 @@ double relative(const StateSketch& a, const StateSketch& b, double rounding) {
   return difference == 0 ? 0 : difference / std::max(b.norm(), 1e-300);
 }
 
+// Whether both steps updated the states, and had the same loss.
+bool same_course(const StepOutcome& run, const StepOutcome& again, double most_loss,
+                 ReplayResult& result) {
+  if (run.updated != again.updated)
+    result.wrong = run.updated ? "the step updated the states, but its replay was skipped"
+                               : "the step was skipped, but its replay updated the states";
+  else if (std::abs(run.loss - again.loss) > most_loss * std::abs(again.loss))
+    result.wrong = fmt::format("the loss was {:.9g}, but is {:.9g} when the step is made again",
+                               run.loss, again.loss);
+  return result.wrong.empty();
+}
+
+void require(const char* what, double have, double most, ReplayResult& result) {
+  if (have <= most || !result.wrong.empty()) return;
+  result.wrong = fmt::format(
+      "{} differ by {:.3g} of their norm when the step is made again, at most {:.3g} is rounding",
+      what, have, most);
+}
+
+constexpr double stored_rounding = 0x1p-22;  // what storing a state in fp32 may change, relative
+constexpr double squared_errors = 4;         // of sums of squares, above all where few are large
+
 }  // namespace
 
 ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed, int ranks) {
@@ -47,7 +69,7 @@ ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed,
 GradientTrace gradient_trace(const OptimizerSpec& optimizer) {
   switch (traits(optimizer.type).kernel) {
     case Kernel::lion: return {State::momentum, optimizer.beta2, 1, 0.5};
-    case Kernel::adagrad: return {State::variance, 1, 4};
+    case Kernel::adagrad: return {State::variance, 1, squared_errors};
     case Kernel::sgd:
       if (has_moment(optimizer.type, State::momentum)) return {State::momentum, optimizer.momentum};
       return {State::master, 1};
@@ -59,18 +81,9 @@ GradientTrace gradient_trace(const OptimizerSpec& optimizer) {
 void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
                    const GradientTrace& trace, const ReplayBounds& bounds, ReplayResult& result) {
   result.bound = bounds.gradient * trace.errors;
-  if (run.updated != again.updated) {
-    result.wrong = run.updated ? "the step updated the states, but its replay was skipped"
-                               : "the step was skipped, but its replay updated the states";
-    return;
-  }
-  if (std::abs(run.loss - again.loss) > bounds.loss * std::abs(again.loss)) {
-    result.wrong = fmt::format("the loss was {:.9g}, but is {:.9g} when the step is made again",
-                               run.loss, again.loss);
-    return;
-  }
+  if (!same_course(run, again, bounds.loss, result)) return;
   const bool exact = bounds.update == 0;
-  const double rounding = exact ? 0 : 0x1p-22;
+  const double rounding = exact ? 0 : stored_rounding;
   const auto gradient = [&](const StepOutcome& after) {
     return combine(of(after, trace.state), of(before, trace.state), -trace.decay);
   };
@@ -85,18 +98,37 @@ void compare_steps(const StepOutcome& before, const StepOutcome& run, const Step
   // Where the gradients show in the parameters themselves, the bound of gradients is the stricter.
   const bool follows = same_gradients && trace.state != State::master;
   const double most_update = follows || exact ? 0 : std::max(bounds.update, trace.update);
-  const auto tell = [&](const char* what, double have, double bound) {
-    result.wrong = fmt::format(
-        "{} differ by {:.3g} of their norm when the step is made again, at most {:.3g} is rounding",
-        what, have, bound);
-  };
-  if (!(result.gradient <= result.bound)) {
-    tell("the gradients", result.gradient, result.bound);
-  } else if (!(updates <= most_update)) {
-    tell("the updates of the parameters", updates, most_update);
-  } else if (exact && !same_gradients) {
+  require("the gradients", result.gradient, result.bound, result);
+  require("the updates of the parameters", updates, most_update, result);
+  if (result.wrong.empty() && exact && !same_gradients)
     result.wrong = "the optimizer's moments differ when the step is made again";
-  }
+}
+
+// The kernel has the factors of the moments in fp32. A step that is skipped leaves both alone.
+void compare_moments(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
+                     const OptimizerSpec& optimizer, const ReplayBounds& bounds,
+                     ReplayResult& result) {
+  result.bound = bounds.gradient;
+  if (!same_course(run, again, bounds.loss, result)) return;
+  const auto differ = [&](State state, double beta) {
+    const StateSketch &old = of(before, state), &now = of(run, state);
+    const double kept = run.updated ? static_cast<double>(static_cast<float>(beta)) : 1;
+    return relative(combine(now, old, -kept), of(again, state),
+                    stored_rounding * std::max(old.norm(), now.norm()));
+  };
+  result.gradient = differ(State::momentum, optimizer.beta1);
+  require("the gradients", result.gradient, result.bound, result);
+  require("the squares of the gradients", differ(State::variance, optimizer.beta2),
+          squared_errors * bounds.gradient, result);
+}
+
+std::string compare_updates(const UpdateSketches& u) {
+  if (u.after == u.expected) return {};
+  const double update = combine(u.expected, u.before, -1).norm();
+  return fmt::format(
+      "the updates of the parameters differ by {:.3g} of their norm from what the moments make of "
+      "the parameters before the step",
+      combine(u.after, u.expected, -1).norm() / std::max(update, 1e-300));
 }
 
 std::string describe(const ReplayResult& replay) {

@@ -10,7 +10,8 @@
 
 namespace shardmark {
 
-/// What a rank keeps of one step: its loss, and sketches of its fp32 states after the step.
+/// What a rank keeps of one step: its loss, and sketches of its fp32 states after the step. A step
+/// whose replay begins without moments keeps no sketch of the parameters.
 struct StepOutcome {
   bool updated = false;
   double loss = 0;  // NaN if nothing is trained
@@ -52,6 +53,23 @@ GradientTrace gradient_trace(const OptimizerSpec& optimizer);
 /// `wrong`.
 void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
                    const GradientTrace& trace, const ReplayBounds& bounds, ReplayResult& result);
+
+/// The same for a step of Adam or AdamW whose replay began with moments of zero, so that `again`
+/// has what the gradients alone add to both moments, under reductions that are not `ordered`. What
+/// was added in the run follows from sketches before and after, since a moment is linear in what is
+/// added; the squares in the variance may differ by four times the bound, as Adagrad's. What the
+/// step made of the parameters is proved elsewhere (update_proof.hpp).
+void compare_moments(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
+                     const OptimizerSpec& optimizer, const ReplayBounds& bounds,
+                     ReplayResult& result);
+
+/// Sketches of the parameters that a step of this rank updated: before it, after it, and what the
+/// update makes of those before it, given the moments after it.
+struct UpdateSketches {
+  StateSketch before, after, expected;
+};
+/// Says by how much updates differ from what they have to be, bit for bit; empty: not at all.
+std::string compare_updates(const UpdateSketches& updates);
 
 /// "step 17, made again from its saved states under ordered reductions, …".
 std::string describe(const ReplayResult& replay);

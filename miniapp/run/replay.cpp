@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <exception>
-#include <memory>
+#include <optional>
 
 #include <fmt/core.h>
 
 #include <core/memory/budget.hpp>
 #include <core/nn/optimizer/sketch.hpp>
+#include <core/plan/deck/lr_schedule.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <core/plan/plan.hpp>
@@ -14,7 +15,10 @@
 #include <core/text.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/models/make_model.hpp>
+#include <miniapp/models/update_states.hpp>
+#include <miniapp/prove/state_hash.hpp>
 #include <miniapp/prove/step_prover.hpp>
+#include <miniapp/prove/update_proof.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/run/replay.hpp>
@@ -54,22 +58,9 @@ bool drops_copies(const Program& p) {
   });
 }
 
-std::int64_t bytes_of(const WantedElements& wanted) {
-  return wanted.elems * dtype_bytes(wanted.dtype);
-}
-
-// States of 16 bits are left out: they are rounded from others, or compared by the replicas' check.
-StepOutcome sketched(const Context& context, const Program& program, const Executor& executor) {
-  StepOutcome outcome;
-  for (const WantedElements& w : wanted_states(program, executor)) {
-    if (w.dtype != Dtype::fp32) continue;
-    StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
-                          : w.state == State::variance ? outcome.variance
-                                                       : outcome.master;
-    sketch_state(context, reinterpret_cast<const float*>(w.into), w.elems, w.first_elem,
-                 sketch.sums);
-  }
-  return outcome;
+// Whether ranks have copies of parameters that other ranks update. The same on all ranks.
+bool gathers_updates(const Program& p) {
+  return p.precision.model == Dtype::fp32 && p.sharded[State::master] && !p.sharded[State::param];
 }
 
 }  // namespace
@@ -90,9 +81,8 @@ std::string StepReplay::plan() {
     if (!refusal && run_.budgets.shared)
       refusal = over_shared_budget(program_, *run_.budgets.shared, ranks);
     if (refusal) return "under ordered reductions, a step needs more memory than the budget";
-    std::int64_t needed = 0;
-    for (const WantedElements& w : wanted_states(run_.program, session_.executor()))
-      needed += bytes_of(w);
+    const std::int64_t needed =
+        KeptStates::bytes_to_keep(run_.program, session_.executor(), with_moments_);
     if (needed > find_memory(run_.profile.ranks_per_node).bytes / 2)
       return fmt::format("a copy of the states needs {}, more than half of the free memory",
                          human_bytes(needed));
@@ -105,44 +95,67 @@ std::string StepReplay::plan() {
 void StepReplay::draw(std::int64_t first, std::int64_t steps) {
   result_.unused = steps < 1 ? "there are no timed steps" : "";
   if (steps < 1) return;
+  const RunSpec& spec = run_.loaded.deck.run;
+  with_moments_ = spec.reductions == Reductions::ordered || spec.compute != Compute::train ||
+                  !can_leave_moments_out(run_.program);
   result_.unused = world_.peers.first_text(plan());
   if (!result_.unused.empty()) return;
   const std::uint64_t seed = shared_seed(world_.peers);
   result_.step =
       first + static_cast<std::int64_t>(splitmix64(seed) % static_cast<std::uint64_t>(steps));
-  for (const WantedElements& w : wanted_states(run_.program, session_.executor())) {
-    kept_.push_back(
-        {w, std::make_unique_for_overwrite<std::byte[]>(static_cast<std::size_t>(bytes_of(w)))});
-    kept_bytes_ += bytes_of(w);
+}
+
+// States of 16 bits are left out: they are rounded from others, or compared by the replicas' check.
+StepOutcome StepReplay::outcome(const Context& context, const Program& program,
+                                const Executor& executor) const {
+  StepOutcome outcome;
+  for (const WantedElements& w : wanted_states(program, executor)) {
+    const bool is_moment = w.state == State::momentum || w.state == State::variance;
+    if (w.dtype != Dtype::fp32 || (!with_moments_ && !is_moment)) continue;
+    StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
+                          : w.state == State::variance ? outcome.variance
+                                                       : outcome.master;
+    sketch_state(context, reinterpret_cast<const float*>(w.into), w.elems, w.first_elem,
+                 sketch.sums);
   }
+  return outcome;
 }
 
 void StepReplay::before_step() {
   position_ = session_.steps().position();
-  for (std::size_t i = 0;
-       const WantedElements& w : wanted_states(run_.program, session_.executor()))
-    fetch(w.far, kept_[i++].bytes.get(), w.into, bytes_of(w));
-  before_ = sketched(session_.context(), run_.program, session_.executor());
+  kept_.keep(run_.program, session_.executor(), with_moments_);
+  before_ = outcome(session_.context(), run_.program, session_.executor());
+}
+
+// The rate and the number of the update are those of the deck, whatever the session took.
+std::string StepReplay::prove_update(bool updated) const {
+  const Program& program = run_.program;
+  const ZeroSpec& zero = run_.loaded.deck.zero;
+  std::optional<AdamWStep> step;
+  if (updated)
+    step = adamw_step(zero.optimizer, lr_at(zero.scheduler, zero.optimizer.lr, position_.updates),
+                      position_.updates + program.start_up_updates + 1);
+  // Without the session's polls, whose time would count as communication of the step.
+  const Context context{session_.context().space, session_.matmul()};
+  const std::string wrong =
+      compare_updates(sketch_updates(context, kept_.updated(program, session_.executor()), step));
+  if (!wrong.empty()) return wrong;
+  const std::string strayed = kept_.strayed(program, session_.executor());
+  return strayed.empty() ? "" : "after the update, " + strayed;
 }
 
 void StepReplay::after_step(double loss, bool updated) {
-  ran_ = sketched(session_.context(), run_.program, session_.executor());
+  ran_ = outcome(session_.context(), run_.program, session_.executor());
   ran_.loss = loss;
   ran_.updated = updated;
   done_ = true;
-}
-
-// Both programs have the same pieces of states, since how the sums are made moves none.
-void StepReplay::restore(const Executor& executor) const {
-  const std::vector<WantedElements> wanted = wanted_states(program_, executor);
-  for (std::size_t i = 0; i < std::max(wanted.size(), kept_.size()); ++i) {
-    const bool same =
-        i < wanted.size() && i < kept_.size() && wanted[i].state == kept_[i].where.state &&
-        wanted[i].first_elem == kept_[i].where.first_elem &&
-        wanted[i].elems == kept_[i].where.elems && wanted[i].dtype == kept_[i].where.dtype;
-    if (!same) throw PlanError("replay: the plan under ordered reductions holds other states");
-    put(wanted[i].far, wanted[i].into, kept_[i].bytes.get(), bytes_of(wanted[i]));
-  }
+  if (with_moments_) return;
+  wrong_update_ = prove_update(updated);
+  if (!gathers_updates(run_.program)) return;
+  const StateHashes hashes =
+      hash_states(session_.context(), run_.program, session_.executor(), world_.peers);
+  if (wrong_update_.empty() && !hashes.disagreement.empty())
+    wrong_update_ = "after the update, " + hashes.disagreement;
 }
 
 ReplayResult StepReplay::again(bool stopped) {
@@ -162,21 +175,24 @@ ReplayResult StepReplay::again(bool stopped) {
       run_.loaded.deck, program_, lanes, context,
       SessionOptions{.model = make_model(deck_, program_, context), .idle = world_.watch.idle()});
   session.steps().init();
-  restore(session.executor());
+  kept_.restore(program_, session.executor());
   session.steps().resume(position_, true);
   DataWitness witness;
   StepProver prover(proved ? &proof : nullptr, witness, world_.peers, program_.mesh.sharing());
   prover.begin(result_.step);
   const bool updated = session.steps().step(result_.step);
   prover.end();
-  StepOutcome again = sketched(context, program_, session.executor());
+  StepOutcome again = outcome(context, program_, session.executor());
   again.loss = session.executor().loss();
   again.updated = updated;
   const PrecisionSpec& precision = deck_.zero.precision;
-  compare_steps(before_, ran_, again, gradient_trace(deck_.zero.optimizer),
-                replay_bounds(run_.loaded.deck.run.reductions, precision.comm,
-                              precision.computes_in(), world_.peers.size()),
-                result_);
+  const ReplayBounds bounds = replay_bounds(run_.loaded.deck.run.reductions, precision.comm,
+                                            precision.computes_in(), world_.peers.size());
+  if (with_moments_)
+    compare_steps(before_, ran_, again, gradient_trace(deck_.zero.optimizer), bounds, result_);
+  else
+    compare_moments(before_, ran_, again, deck_.zero.optimizer, bounds, result_);
+  if (result_.wrong.empty()) result_.wrong = wrong_update_;
   if (const std::string wrong = world_.peers.first_text(result_.wrong); !wrong.empty())
     result_.wrong = fmt::format("step {}, {}", result_.step, wrong);
   if (const std::string failure = prover.first_failure(); !failure.empty())

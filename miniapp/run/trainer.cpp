@@ -322,7 +322,6 @@ void Trainer::train() {
   prover_.draw(record_.steps, run_.machine_file.empty() ? 1 : compared_period);
   with_files_mapped("drawing a step to make again",
                     [&] { replay_.draw(first + record_.warmup, record_.steps); });
-  record_.kept_bytes = replay_.kept_bytes();
   peers_.barrier();
   executor.reset_times();
   untimed_calls_ = counters.take_records();
@@ -335,6 +334,7 @@ void Trainer::train() {
   const EmulatedTraffic before = session_.emulated();
   const std::int64_t start_ns = monotonic_ns();
   record_.steps = timed_steps(!said, progress);
+  record_.kept_bytes = replay_.kept_bytes();
   peers_.barrier();
   record_.timed_s = static_cast<double>(monotonic_ns() - start_ns - untimed_ns_) * 1e-9;
   record_.clocks.end = read_clocks();

@@ -37,13 +37,26 @@ struct Coefficients {
   float keep, decay, beta1, new1, beta2, new2, eps, rate, correction;
 };
 
+constexpr update_pass::Labels labels{"shardmark::adamw_update", "shardmark::adamw_update_rounding"};
+
 }  // namespace
 
 void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstStored grad, float* m,
                   float* v, const AdamWStep& s, const double* clip_coefficient,
                   std::optional<Stored> rounded) {
-  update_pass::run<2>(ctx, {"shardmark::adamw_update", "shardmark::adamw_update_rounding"},
-                      {elems, param, {m, v}}, grad, Coefficients(s), clip_coefficient, rounded);
+  update_pass::run<2>(ctx, labels, {elems, param, {m, v}}, grad, Coefficients(s), clip_coefficient,
+                      rounded);
+}
+
+// Nothing of a gradient is added to moments that do not decay. m stands for the gradient, since a
+// zero of its own sign leaves the sign of a zero alone.
+void adamw_apply(const Context& ctx, std::int64_t elems, float* param, float* m, float* v,
+                 const AdamWStep& s) {
+  Coefficients c(s);
+  c.decay = 0;
+  c.beta1 = c.beta2 = 1;
+  c.new1 = c.new2 = 0;
+  update_pass::run<2>(ctx, labels, {elems, param, {m, v}}, ConstStored(m), c, nullptr, {});
 }
 
 }  // namespace shardmark

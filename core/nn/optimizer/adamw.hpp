@@ -33,4 +33,10 @@ void adamw_update(const Context& ctx, std::int64_t elems, float* param, ConstSto
                   float* v, const AdamWStep& step, const double* clip_coefficient,
                   std::optional<Stored> rounded = {});
 
+/// The second half of `adamw_update`, given the moments after the step: param becomes what the
+/// update made of it, bit for bit, since the same kernel computes it. m and v keep their values,
+/// but are written. For who proves an update from states before and after it.
+void adamw_apply(const Context& ctx, std::int64_t elems, float* param, float* m, float* v,
+                 const AdamWStep& step);
+
 }  // namespace shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: a sketch gives the norm of a difference; a replayed step passes within the rounding of its
-// sums, and fails beyond it, naming what differs.
+// sums, and fails beyond it, naming what differs, whether it began with the moments or without.
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -127,6 +127,79 @@ TEST(Replay, sees_gradients_in_the_states_that_the_optimizer_has) {
     EXPECT_EQ(judged(step(1e-6)), "") << to_string(type);
     EXPECT_NE(judged(step(3e-2)), "") << to_string(type);
   }
+}
+
+// A step of Adam from moments that are `history` times those of an earlier gradient. Its gradient
+// has the error `wrong`, and the squares have another one.
+StepOutcome with_history(float history, double wrong = 0, float wrong_squares = 1) {
+  const std::vector<float> gradient = wave(1, 0.1), error = wave(wrong, 0.7), old = wave(1, 0.3);
+  std::vector<float> momentum, variance;
+  for (std::size_t i = 0; i < gradient.size(); ++i) {
+    const float g = gradient[i] + error[i], m = history * old[i];
+    momentum.push_back(0.9F * m + static_cast<float>(1 - 0.9) * g);
+    variance.push_back(0.999F * m * m + static_cast<float>(1 - 0.999) * g * g * wrong_squares);
+  }
+  return {true, 2.5, {}, sketch_of(momentum), sketch_of(variance)};
+}
+
+StepOutcome moments(float history) {
+  const std::vector<float> old = wave(1, 0.3);
+  std::vector<float> momentum, variance;
+  for (const float x : old) {
+    momentum.push_back(history * x);
+    variance.push_back(history * x * history * x);
+  }
+  return {true, 2.5, {}, sketch_of(momentum), sketch_of(variance)};
+}
+
+ReplayResult without_moments(const StepOutcome& before, const StepOutcome& run,
+                             const StepOutcome& again, int ranks = 2) {
+  ReplayResult result;
+  compare_moments(before, run, again, {},
+                  replay_bounds(Reductions::native, Dtype::fp32, Dtype::fp32, ranks), result);
+  return result;
+}
+
+// The replay has what the gradient adds to moments of zero; the run has added it to others.
+TEST(ReplayWithoutMoments, sees_what_a_gradient_added_to_moments) {
+  const StepOutcome before = moments(0.3F), again = with_history(0);
+  EXPECT_EQ(without_moments(before, with_history(0.3F), again).wrong, "");
+  EXPECT_EQ(without_moments(before, with_history(0.3F, 1e-6), again).wrong, "");
+  EXPECT_NE(without_moments(before, with_history(0.3F, 1e-5), again).wrong.find("the gradients"),
+            std::string::npos);
+  EXPECT_EQ(without_moments(before, with_history(0.3F, 1e-5), again, 64).wrong, "");
+  EXPECT_NE(without_moments(before, with_history(0.3F, 0, 1.01F), again)
+                .wrong.find("the squares of the gradients differ"),
+            std::string::npos);
+  EXPECT_NE(without_moments(moments(0.31F), with_history(0.3F), again).wrong, "")
+      << "a moment that is not that of the step before";
+  EXPECT_NE(without_moments(before, with_history(0.3F, 1e-5), again).gradient, 0);
+}
+
+TEST(ReplayWithoutMoments, sees_that_a_skipped_step_left_moments_alone) {
+  const auto skipped = [](StepOutcome step) {
+    step.updated = false;
+    return step;
+  };
+  const StepOutcome before = moments(0.3F), again = skipped({});
+  StepOutcome same_loss = again;
+  same_loss.loss = 2.5;
+  EXPECT_EQ(without_moments(before, skipped(before), same_loss).wrong, "");
+  EXPECT_NE(without_moments(before, skipped(with_history(0.3F)), same_loss).wrong, "");
+  EXPECT_NE(without_moments(before, with_history(0.3F), same_loss).wrong.find("was skipped"),
+            std::string::npos);
+  EXPECT_NE(without_moments(before, skipped(before), again).wrong.find("the loss was 2.5"),
+            std::string::npos);
+}
+
+TEST(ReplayWithoutMoments, sees_one_bit_of_an_update) {
+  std::vector<float> before = wave(1, 0.1), expected = before, other = before;
+  for (std::size_t i = 0; i < before.size(); ++i) expected[i] = other[i] = before[i] * 0.999F;
+  EXPECT_EQ(compare_updates({sketch_of(before), sketch_of(other), sketch_of(expected)}), "");
+  other[17] = std::nextafter(other[17], 2.0F);
+  EXPECT_NE(compare_updates({sketch_of(before), sketch_of(other), sketch_of(expected)})
+                .find("the updates of the parameters differ by"),
+            std::string::npos);
 }
 
 }  // namespace

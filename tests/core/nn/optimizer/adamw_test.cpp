@@ -68,6 +68,28 @@ TEST(adamw, is_adam_where_decay_is_not_decoupled) {
   }
 }
 
+// Who has the parameters before a step and the moments after it makes the same parameters.
+TEST(adamw, is_made_of_the_moments_after_it_bit_for_bit) {
+  const std::int64_t n = 10007;
+  MatMul matmul(0);
+  const Context ctx{Space(), matmul};
+  for (const bool decoupled : {true, false}) {
+    State s(n);
+    const State again(n);
+    AdamWStep step{0.01, 0.9, 0.95, 1e-6, 0.1, 3};
+    step.decoupled = decoupled;
+    const Number clip(0.3);
+    s.m[0] = s.g[0] = -0.0F, s.v[0] = 0.0F;
+    adamw_update(ctx, n, s.p.data(), s.g.data(), s.m.data(), s.v.data(), step, clip.data());
+    for (std::int64_t i = 0; i < n; ++i) again.m[i] = s.m[i], again.v[i] = s.v[i];
+    adamw_apply(ctx, n, again.p.data(), again.m.data(), again.v.data(), step);
+    const std::size_t bytes = n * sizeof(float);
+    EXPECT_EQ(std::memcmp(again.p.data(), s.p.data(), bytes), 0);
+    EXPECT_EQ(std::memcmp(again.m.data(), s.m.data(), bytes), 0) << "the sign of a zero counts";
+    EXPECT_EQ(std::memcmp(again.v.data(), s.v.data(), bytes), 0);
+  }
+}
+
 // With decoupled decay the parameter does not influence the moments, not even the sign of a zero.
 TEST(adamw, moments_do_not_see_the_parameter) {
   Buffer<float> p(1), g(1), m(1), v(1);
