@@ -151,7 +151,7 @@ class PackAndVisit(unittest.TestCase):
 
     def test_a_program_that_hangs_is_ended_and_the_next_stage_runs(self):
         # Only the stand-in's end is certain: a busy machine may end others at their limits, too.
-        self.assertEqual(self.visit("hangs", "--stages", "2,6", "--scale", "0.05",
+        self.assertEqual(self.visit("hangs", "--stages", "2,6", "--scale", "0.03",
                                     STAND_IN_HANGS="test_nn"), 1)
         hung = [line for line in self.lines if line["what"].endswith("(test_nn)")]
         self.assertEqual([line["state"] for line in hung], ["fail"])
@@ -159,7 +159,7 @@ class PackAndVisit(unittest.TestCase):
         self.assertEqual([line["stage"] for line in self.lines if line["state"] == "finished"], [2, 6])
 
     def test_a_stage_ends_at_its_limit(self):
-        self.assertEqual(self.visit("limit", "--stages", "1,6", "--total", "20",
+        self.assertEqual(self.visit("limit", "--stages", "1,6", "--total", "6",
                                     STAND_IN_HANGS="cuda_check"), 1)
         self.assertEqual([line["stage"] for line in self.lines if line["state"] == "cut"], [1, 6])
         self.assertEqual([line["stage"] for line in self.lines if line["state"] == "finished"], [1, 6])
