@@ -5,6 +5,7 @@
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/kernels.hpp>
+#include <core/plan/model/layout_offsets.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 #include <core/plan/write/compute_writer.hpp>
 
