@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include <miniapp/measure/bus_bandwidth.hpp>
+#include <miniapp/measure/result.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/checks/limits.hpp>
 #include <miniapp/tools/submission/checks/order_statistics.hpp>
