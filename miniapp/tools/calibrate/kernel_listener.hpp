@@ -2,6 +2,7 @@
 // Times every kernel that is launched between `begin` and `end`, by Kokkos Tools' callbacks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -14,15 +15,30 @@ struct HeardKernel {
   std::int64_t ns = 0;
 };
 
+/// What an empty kernel takes a host, in nanoseconds, if it waits for each kernel, as it does while
+/// a listener exists, and as one of many that are launched behind each other. Both are 0 on a host,
+/// where a kernel runs as it is called.
+struct LaunchCost {
+  std::int64_t alone_ns = 0, in_row_ns = 0;
+
+  /// Returns the time of a kernel that took `ns` alone as one of many: without the launch and the
+  /// wait, which a stream of kernels hides.
+  std::int64_t in_row(std::int64_t ns) const {
+    return std::max(std::min(ns, in_row_ns), ns - std::max<std::int64_t>(0, alone_ns - in_row_ns));
+  }
+};
+
 /// What a listener has heard since it began.
 struct Heard {
   bool on = false;
   int open = 0;  // kernels, of which one may launch others
   std::int64_t start_ns = 0;
+  LaunchCost launch;
   std::vector<HeardKernel> kernels;
 };
 
-/// At most one exists at a time. On a GPU Kokkos fences around each kernel while it exists.
+/// At most one exists at a time. On a GPU Kokkos fences around each kernel while it exists; what
+/// that costs is measured at first and taken off the times.
 class KernelListener {
  public:
   KernelListener();
