@@ -36,6 +36,8 @@ struct ParallelSpec {
   // use_data_before_expert_parallelism: ranks with the same experts are neighbours
   bool same_experts_near = false;
   bool operator==(const ParallelSpec&) const = default;
+  /// Whether any axis has more than one rank.
+  bool divides() const { return tensor > 1 || sequence > 1 || expert > 1; }
   /// The value of train_batch_size for a step of so many sequences. DeepSpeed reads the config
   /// before it makes groups of ranks, and counts each rank of a tensor group, although these have
   /// the same data.

@@ -240,9 +240,7 @@ std::vector<DeckChanges> refined_candidates(const DeckChanges& basic, Schedule s
               {key_path<&ZeroKnobs::overlap_comm>(), overlap}});
   if (stage != 3) return all;
   // It is not modelled beside divided tensors, samples or experts.
-  const auto axes = space.parallel.axes();
-  const bool may_have_hpz =
-      std::all_of(axes.begin(), axes.end(), [](const MeshAxis& axis) { return axis.ranks == 1; });
+  const bool may_have_hpz = !space.parallel.divides();
   with({{key_path<&ZeroKnobs::max_reuse_distance>(), "0"}});
   for (const char* bucket : {"50000000", "500000000"})
     for (const char* prefetch : {"0", "50000000", "500000000"})

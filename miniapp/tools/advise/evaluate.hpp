@@ -62,12 +62,6 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
 std::vector<Candidate> evaluate_all(const AdviseCase& question,
                                     const std::vector<DeckChanges>& changes, bool exact);
 
-/// Whether ranks divide tensors, samples or experts.
-inline bool divides(const Candidate& c) {
-  const ParallelSpec& p = c.parallel;
-  return p.tensor > 1 || p.sequence > 1 || p.expert > 1;
-}
-
 /// The changed deck. Throws DeckError.
 Deck changed_deck(const AdviseCase& question, const DeckChanges& changes);
 

@@ -72,8 +72,9 @@ void make_exact(Advice& advice) {
     for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
       const Candidate& c = advice.candidates[i];
       const bool roomy = !c.tight && !std::exchange(has_room, has_room || !c.tight);
-      const bool first = stages.insert(c.stage).second | kinds.insert(divides(c)).second;
-      const bool wanted = first || i < kept_exact || roomy;
+      const bool of_stage = stages.insert(c.stage).second;
+      const bool of_kind = kinds.insert(c.parallel.divides()).second;
+      const bool wanted = of_stage || of_kind || i < kept_exact || roomy;
       if (wanted && !c.exact) changes.push_back(c.changes);
     }
     if (changes.empty()) return;
@@ -115,9 +116,9 @@ std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
 }
 
 std::optional<Candidate> fastest_of_other_kind(const std::vector<Candidate>& candidates) {
-  const bool own = divides(candidates.front());
+  const bool own = candidates.front().parallel.divides();
   const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const Candidate& c) { return divides(c) != own; });
+                                  [&](const Candidate& c) { return c.parallel.divides() != own; });
   if (found == candidates.end()) return std::nullopt;
   return *found;
 }

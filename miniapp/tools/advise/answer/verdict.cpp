@@ -132,11 +132,11 @@ std::string division_of(const Candidate& c) {
 std::string what_is_divided(const Advice& a) {
   const Candidate& best = a.candidates.front();
   std::string text;
-  if (divides(best)) {
+  if (best.parallel.divides()) {
     text = fmt::format(" This divides {}", division_of(best));
-    const bool undivided_lack =
-        std::any_of(a.refused.begin(), a.refused.end(),
-                    [](const Candidate& c) { return !divides(c) && c.missing_bytes > 0; });
+    const bool undivided_lack = std::any_of(
+        a.refused.begin(), a.refused.end(),
+        [](const Candidate& c) { return !c.parallel.divides() && c.missing_bytes > 0; });
     text += a.of_other_kind
                 ? fmt::format(": the fastest candidate that divides nothing is {} and takes {}.",
                               speed_beside(*a.of_other_kind, best),
