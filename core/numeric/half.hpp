@@ -3,6 +3,7 @@
 // the nearest value, ties to even, and keeps NaNs.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <string>
@@ -105,6 +106,18 @@ auto with_storage(Dtype dtype, const F& f) {
   }
   throw PlanError("dtype = " + std::string(to_string(dtype)) +
                   ": must be fp32, bf16 or fp16 for parameters and gradients");
+}
+
+/// to[i] = from[i] for i in [0, n), rounded to `dtype`. Throws as with_storage.
+inline void round_values(const float* from, std::int64_t n, Dtype dtype, void* to) {
+  with_storage(dtype, [&](auto type) {
+    using T = decltype(type);
+    std::transform(from, from + n, static_cast<T*>(to), [](float value) {
+      T rounded;
+      round_to(rounded, value);
+      return rounded;
+    });
+  });
 }
 
 }  // namespace shardmark

@@ -53,15 +53,11 @@ void add_runs(const StoredRange& range, const WantedElements& w, State stored_as
 // Bypasses the caches if nothing is to be converted: the source is already in the caches, and the
 // result does not have to be.
 void convert(const std::byte* from, Dtype stored, const StoredRun& run) {
-  const auto count = static_cast<std::size_t>(run.elems);
   if (stored == run.dtype)
     return kernel::stream_copy(run.into, from,
-                               count * static_cast<std::size_t>(dtype_bytes(stored)));
-  const auto* values = reinterpret_cast<const float*>(from);  // only fp32 is converted
-  if (run.dtype == Dtype::bf16)
-    std::transform(values, values + count, reinterpret_cast<Bf16*>(run.into), round_bf16);
-  else
-    std::transform(values, values + count, reinterpret_cast<Fp16*>(run.into), round_fp16);
+                               static_cast<std::size_t>(run.elems * dtype_bytes(stored)));
+  // Only fp32 is converted.
+  round_values(reinterpret_cast<const float*>(from), run.elems, run.dtype, run.into);
 }
 
 // Reads one state of one part block by block, and verifies each block.

@@ -28,9 +28,6 @@ std::int64_t bytes_of(const WantedElements& w) {
 std::int64_t end_of(const WantedElements& w) {
   return w.first_elem + w.elems;
 }
-bool is_moment(State state) {
-  return state == State::momentum || state == State::variance;
-}
 
 WantedElements part_of(const WantedElements& w, std::int64_t first, std::int64_t end) {
   WantedElements part = w;
@@ -41,7 +38,7 @@ WantedElements part_of(const WantedElements& w, std::int64_t first, std::int64_t
 }
 
 // Masters and moments as they are, and then the parameters, cut where their masters begin and end.
-// The same states give the same parts.
+// Calls before and after a step return parts with the same numbers.
 std::vector<HeldPart> parts_of(const std::vector<WantedElements>& wanted) {
   std::vector<HeldPart> parts;
   std::vector<std::size_t> masters;
@@ -73,15 +70,6 @@ std::vector<HeldPart> parts_of(const std::vector<WantedElements>& wanted) {
 constexpr std::int64_t copied_elems = 1 << 16;
 using CopiedPiece = std::array<float, copied_elems>;  // or as many values of 16 bits
 
-void round_to(Dtype dtype, const float* from, std::int64_t n, void* to) {
-  if (dtype == Dtype::bf16)
-    std::transform(from, from + n, static_cast<Bf16*>(to), round_bf16);
-  else if (dtype == Dtype::fp16)
-    std::transform(from, from + n, static_cast<Fp16*>(to), round_fp16);
-  else
-    std::memcpy(to, from, static_cast<std::size_t>(n) * sizeof(float));
-}
-
 // Whether parameters are their masters, rounded to nearest.
 bool follows(const WantedElements& param, const WantedElements& master) {
   if (param.dtype != Dtype::fp32 && param.dtype != Dtype::bf16 && param.dtype != Dtype::fp16)
@@ -94,7 +82,7 @@ bool follows(const WantedElements& param, const WantedElements& master) {
     const std::int64_t n = std::min(copied_elems, param.elems - at);
     fetch(master.far, values->data(), master.into + (skip + at) * std::int64_t{sizeof(float)},
           n * std::int64_t{sizeof(float)});
-    round_to(param.dtype, values->data(), n, rounded->data());
+    round_values(values->data(), n, param.dtype, rounded->data());
     fetch(param.far, have->data(), param.into + at * size, n * size);
     if (std::memcmp(rounded->data(), have->data(), static_cast<std::size_t>(n * size)) != 0)
       return false;
@@ -102,7 +90,7 @@ bool follows(const WantedElements& param, const WantedElements& master) {
   return true;
 }
 
-// Calls `give` with pieces of what `w` holds, which `make` writes.
+// Fills `w` piece by piece with what `make` writes.
 void put_pieces(const WantedElements& w,
                 const std::function<void(std::int64_t at, std::int64_t n, void* into)>& make) {
   const auto piece = std::make_unique_for_overwrite<CopiedPiece>();
@@ -128,7 +116,8 @@ std::vector<std::pair<std::int64_t, std::int64_t>> runs_of(const Program& progra
   return runs;
 }
 
-// The part of the elements [first, end) that lies in `w`; elems is 0 if there is none.
+// Returns the part of the elements [first, end) that lies in `w`. It has no elements if they do not
+// meet.
 WantedElements meet(const WantedElements& w, std::int64_t first, std::int64_t end) {
   first = std::max(first, w.first_elem);
   return part_of(w, first, std::max(first, std::min(end, end_of(w))));
@@ -242,7 +231,7 @@ void KeptStates::restore(const Program& program, const Executor& executor) {
         const auto* values = reinterpret_cast<const float*>(master.bytes.get()) + w.first_elem -
                              master.where.first_elem;
         put_pieces(w, [&](std::int64_t at, std::int64_t n, void* into) {
-          round_to(w.dtype, values + at, n, into);
+          round_values(values + at, n, w.dtype, into);
         });
         break;
       }

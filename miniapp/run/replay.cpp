@@ -110,8 +110,7 @@ StepOutcome StepReplay::outcome(const Context& context, const Program& program,
                                 const Executor& executor) const {
   StepOutcome outcome;
   for (const WantedElements& w : wanted_states(program, executor)) {
-    const bool is_moment = w.state == State::momentum || w.state == State::variance;
-    if (w.dtype != Dtype::fp32 || (!with_moments_ && !is_moment)) continue;
+    if (w.dtype != Dtype::fp32 || (!with_moments_ && !is_moment(w.state))) continue;
     StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
                           : w.state == State::variance ? outcome.variance
                                                        : outcome.master;

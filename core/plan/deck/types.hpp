@@ -161,6 +161,10 @@ inline constexpr std::size_t enum_size<Category> = 10;
 enum class State : std::uint8_t { param, master, momentum, variance };
 template<>
 inline constexpr std::size_t enum_size<State> = 4;
+/// Whether it is an optimizer's average of gradients or of their squares.
+constexpr bool is_moment(State state) {
+  return state == State::momentum || state == State::variance;
+}
 
 /// The type of the elements of a slot, a message or a parameter.
 enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64, int8 };
