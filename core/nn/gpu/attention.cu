@@ -41,10 +41,6 @@ __global__ void delta_kernel(Problem s, const T* out, const T* dout, float* delt
         sum;
 }
 
-bool aligned_rows(const void* x, std::int64_t ld) {
-  return reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && ld % 8 == 0;
-}
-
 // The gradient of a head's sink, as core/nn/layers/attention.cpp has it for a host: one block sums
 // over all rows of the head, always in the same order.
 constexpr int sink_threads = 256;
@@ -64,6 +60,10 @@ __global__ void sink_kernel(int samples, int heads, int sequence, const float* s
     if (thread < half) sums[thread] += sums[thread + half];
   }
   if (thread == 0) dsinks[head] = static_cast<float>(sums[0]);
+}
+
+bool aligned_rows(const void* x, std::int64_t ld) {
+  return reinterpret_cast<std::uintptr_t>(x) % 16 == 0 && ld % 8 == 0;
 }
 
 Problem problem_of(const AttentionShape& a, const AttentionInput& in, const void* out) {

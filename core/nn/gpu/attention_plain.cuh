@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include <core/nn/gpu/attention_problem.cuh>
+#include <core/numeric/alibi.hpp>
 
 namespace shardmark::device::plain {
 
@@ -72,7 +73,6 @@ __device__ void add_product(const Problem& s, const float* weight, bool transpos
 struct Score {
   float value, slope;
 };
-// The slopes of ALiBi are those of ShapedScores (core/nn/layers/attention_tile.hpp).
 __device__ inline Score score_of(const Problem& s, float alibi_slope, int q, int k, float product) {
   Score score{s.scale * product, s.scale};
   if (s.softcap != 0) {
@@ -83,12 +83,7 @@ __device__ inline Score score_of(const Problem& s, float alibi_slope, int q, int
   return score;
 }
 __device__ inline float alibi_slope_of(const Problem& s, int head) {
-  if (s.alibi == 0) return 0;
-  int n = 1;
-  while (2 * n <= s.heads) n *= 2;
-  const float exponent =
-      head < n ? static_cast<float>(head + 1) : static_cast<float>(head - n) + 0.5f;
-  return s.alibi * exp2f(-8.0f * exponent / static_cast<float>(n));
+  return s.alibi == 0 ? 0 : s.alibi * exp2f(alibi_exponent(head, s.heads));
 }
 
 template<int Tile, class T>
@@ -106,7 +101,7 @@ __global__ void forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp
   load<Tile>(s, s.head_of(in.q, s.ld_q, sample, head), s.ld_q, first, qs);
   clear<Tile>(s, sum);
   if (threadIdx.x < Tile) top[threadIdx.x] = -INFINITY, total[threadIdx.x] = 0;
-  const int end = first + Tile < s.sequence ? first + Tile : s.sequence;
+  const int end = s.end_of_keys(first + Tile);
   for (int key = s.first_tile_of_keys(first, Tile); key < end; key += Tile) {
     __syncthreads();
     load<Tile>(s, keys, s.ld_kv, key, ks);
@@ -187,7 +182,7 @@ __global__ void query_gradient_kernel(Problem s, Inputs<T> in, Outcome<T> o, Gra
   load<Tile>(s, s.head_of(o.dout, s.ld_out, sample, head), s.ld_out, first, dos);
   clear<Tile>(s, sum);
   const float slope = alibi_slope_of(s, head);
-  const int end = first + Tile < s.sequence ? first + Tile : s.sequence;
+  const int end = s.end_of_keys(first + Tile);
   for (int key = s.first_tile_of_keys(first, Tile); key < end; key += Tile) {
     __syncthreads();
     load<Tile>(s, s.head_of(in.k, s.ld_kv, sample, kv_head), s.ld_kv, key, ks);

@@ -29,6 +29,10 @@ struct Problem {
   __device__ int first_tile_of_keys(int q, int tile) const {
     return q < window ? 0 : (q - window + 1) / tile * tile;
   }
+  /// Returns the end of the keys that query rows before `query_end` see.
+  __device__ int end_of_keys(int query_end) const {
+    return query_end < sequence ? query_end : sequence;
+  }
   /// Returns the end of the queries that see a key before `key_end`.
   __device__ int end_of_queries(int key_end) const {
     return sequence - key_end < window - 1 ? sequence : key_end + window - 1;

@@ -24,12 +24,6 @@ __device__ inline void hide_keys(const Problem& s, Square& scores, int query, in
   });
 }
 
-// Returns the end of the keys that a block of queries sees.
-template<int D>
-__device__ int end_of_keys(const Problem& s, int first) {
-  return first + block_rows<D> < s.sequence ? first + block_rows<D> : s.sequence;
-}
-
 template<int D, class T>
 __global__ void __launch_bounds__(threads)
     forward_kernel(Problem s, Inputs<T> in, T* out, float* logsumexp) {
@@ -51,7 +45,7 @@ __global__ void __launch_bounds__(threads)
   Band<D> sums[Bands];
   RunningSoftmax softmax[Bands];
   const float scale = s.scale * log2_e;
-  const int first_of_warp = first + row0, end = end_of_keys<D>(s, first);
+  const int first_of_warp = first + row0, end = s.end_of_keys(first + block_rows<D>);
   for (int key = begin; key < end; key += tile) {
     const int now = key / tile % 2 * tile_elems, next = tile_elems - now;
     if (key != begin) {
@@ -128,7 +122,7 @@ __global__ void __launch_bounds__(threads)
   load<D, tile>(s, v_head, s.ld_kv, begin, vs + begin_at);
   const Lane at;
   const float scale = s.scale * log2_e;
-  const int first_of_warp = first + row0, end = end_of_keys<D>(s, first);
+  const int first_of_warp = first + row0, end = s.end_of_keys(first + block_rows<D>);
   float logsumexp[Bands][2] = {}, delta[Bands][2] = {};
   for (int b = 0; b < Bands; ++b)
     for (int half = 0; half < 2; ++half) {

@@ -8,6 +8,7 @@
 #include <core/nn/kernels/kernel.hpp>
 #include <core/nn/kernels/math.hpp>
 #include <core/nn/products/matmul.hpp>
+#include <core/numeric/alibi.hpp>
 
 namespace shardmark::attention_tiles {
 
@@ -52,15 +53,9 @@ struct ShapedScores {
   float softcap, alibi;
   std::int64_t first_head, head_stride, heads;
 
-  // The slope of a head: 2^(-8 (h + 1) / n), where n is a power of two; heads beyond n lie between.
   KOKKOS_INLINE_FUNCTION float distance_slope(std::int64_t tile_head) const {
     if (alibi == 0) return 0;
-    const std::int64_t head = first_head + tile_head * head_stride;
-    std::int64_t n = 1;
-    while (2 * n <= heads) n *= 2;
-    const auto exponent =
-        head < n ? static_cast<float>(head + 1) : static_cast<float>(head - n) + 0.5f;
-    return alibi * std::exp2(-8.0f * exponent / static_cast<float>(n));
+    return alibi * std::exp2(alibi_exponent(first_head + tile_head * head_stride, heads));
   }
   KOKKOS_INLINE_FUNCTION ScoreValue operator()(float scaled, float scale, float bias) const {
     if (softcap == 0) return {scaled + bias, scale};
