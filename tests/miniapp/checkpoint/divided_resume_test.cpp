@@ -6,7 +6,6 @@
 
 #include <gtest/gtest.h>
 
-#include <core/plan/interpret/check.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <tests/support/checkpoints.hpp>
 #include <tests/support/divided.hpp>
@@ -14,40 +13,7 @@
 namespace shardmark::test::divided_resume_test {
 namespace {
 
-constexpr int steps = 4, stop_after = 2;
-
-// What a run did from `stop_after` on. The norm of a skipped step is not a number.
-Outcome outcome_of(Training& t, std::size_t from) {
-  Outcome o;
-  for (std::size_t i = from; i < t.losses.size(); ++i) {
-    o.losses.push_back(t.losses[i]);
-    o.norms.push_back(t.skipped[i] ? -1 : t.norms[i]);
-  }
-  o.hashes = t.hashes();
-  EXPECT_EQ(o.hashes.disagreement, "");
-  return o;
-}
-
-// Trains to the end, with a checkpoint on the way. Memory, with staging, is as predicted.
-Outcome whole_run(const Deck& deck, const std::string& dir) {
-  CheckpointedRun run(with_checkpoints(deck, dir), MPI_COMM_WORLD);
-  for (int s = 0; s < steps; ++s) {
-    run.training.step();
-    if (s + 1 == stop_after) run.write();
-  }
-  run.checkpoints.finish();
-  require_legal(check(run.training.program()));
-  expect_memory_as_predicted(run.training);
-  expect_groups_as_predicted(run.training);
-  return outcome_of(run.training, stop_after);
-}
-
-Outcome resumed_run(const Deck& deck, const std::string& dir) {
-  CheckpointedRun run(with_checkpoints(deck, dir, "latest", 0), MPI_COMM_WORLD);
-  EXPECT_EQ(run.checkpoints.first_step(), stop_after);
-  for (int s = stop_after; s < steps; ++s) run.training.step();
-  return outcome_of(run.training, 0);
-}
+constexpr int steps = 4;
 
 // Reads the checkpoint in `from` and writes it again, as a run of `deck` has it, into `into`.
 StateHashes written_again(const Deck& deck, const std::string& from, const std::string& into) {
@@ -68,22 +34,26 @@ struct Meshed {
   std::function<Deck(int stage)> deck;
 };
 
-std::vector<Meshed> tensors() {
+// A mesh for each degree, of decks that `divided` makes.
+std::vector<Meshed> by_degree(const std::string& what,
+                              const std::function<Deck(int stage, int degree)>& divided) {
   std::vector<Meshed> all;
-  for (const int t : degrees())
-    all.push_back({"tensors over " + std::to_string(t), [=](int stage) {
-                     Deck deck = llama_deck(stage);
-                     deck.zero.parallel.tensor = t;
-                     return deck;
-                   }});
+  for (const int d : degrees())
+    all.push_back(
+        {what + " over " + std::to_string(d), [=](int stage) { return divided(stage, d); }});
   return all;
 }
+
+std::vector<Meshed> tensors() {
+  return by_degree("tensors", [](int stage, int degree) {
+    Deck deck = llama_deck(stage);
+    deck.zero.parallel.tensor = degree;
+    return deck;
+  });
+}
 std::vector<Meshed> samples() {
-  std::vector<Meshed> all;
-  for (const int s : degrees())
-    all.push_back({"samples over " + std::to_string(s),
-                   [=](int stage) { return by_samples(llama_deck(stage), s); }});
-  return all;
+  return by_degree("samples",
+                   [](int stage, int degree) { return by_samples(llama_deck(stage), degree); });
 }
 // At stage 0 clipping by a norm without experts is refused.
 Deck mixture(int stage) {
@@ -94,14 +64,14 @@ Deck mixture(int stage) {
 }
 std::vector<Meshed> experts() {
   std::vector<Meshed> all;
-  for (const int e : degrees())
-    for (const bool near : {false, true})
-      all.push_back({"experts over " + std::to_string(e) + (near ? ", near" : ""), [=](int stage) {
-                       Deck deck = mixture(stage);
-                       deck.zero.parallel.expert = e;
-                       deck.zero.parallel.same_experts_near = near;
-                       return deck;
-                     }});
+  for (const bool near : {false, true})
+    for (Meshed& mesh : by_degree(near ? "near experts" : "experts", [=](int stage, int degree) {
+           Deck deck = mixture(stage);
+           deck.zero.parallel.expert = degree;
+           deck.zero.parallel.same_experts_near = near;
+           return deck;
+         }))
+      all.push_back(std::move(mesh));
   return all;
 }
 std::vector<Meshed> folds() {
@@ -126,8 +96,8 @@ void expect_resumes(const std::vector<Meshed>& meshes, std::initializer_list<Dty
         deck.checkpoint.async = stage % 2 == 1;
         deck.run.memory_mode = stage > 1 ? MemoryMode::pooled : MemoryMode::strict;
         if (deck.zero.parallel.sequence > 1) deck.zero.precision.comm = Dtype::fp32;
-        const Outcome whole = whole_run(deck, folder.path());
-        EXPECT_EQ(resumed_run(deck, folder.path()), whole);
+        const Outcome whole = whole_run(deck, folder.path(), steps);
+        EXPECT_EQ(resumed_run(deck, folder.path(), steps), whole);
       }
 }
 
@@ -184,14 +154,14 @@ void expect_reshards(const std::vector<Meshed>& meshes) {
   for (const Meshed& from : meshes) {
     const SharedFolder first;
     const Deck deck = from.deck(1);
-    const Outcome whole = whole_run(deck, first.path());
+    const Outcome whole = whole_run(deck, first.path(), steps);
     for (const Meshed& to : meshes) {
       if (&from == &to) continue;
       const int stage = &to < &from ? 0 : 3;
       SCOPED_TRACE("from " + from.name + " to " + to.name + ", stage " + std::to_string(stage));
       const SharedFolder second;
       written_again(to.deck(stage), first.path(), second.path());
-      EXPECT_EQ(resumed_run(deck, second.path()), whole);
+      EXPECT_EQ(resumed_run(deck, second.path(), steps), whole);
     }
   }
 }
@@ -222,10 +192,10 @@ TEST(DividedResume, GoesOnWithAnotherMeshAsWithItsOwn) {
     SCOPED_TRACE(mesh.name);
     const SharedFolder undivided, divided;
     const Deck deck = mesh.deck(plain.zero.stage);
-    const Outcome want = whole_run(plain, undivided.path());
-    const Outcome have = whole_run(deck, divided.path());
-    expect_near(resumed_run(deck, undivided.path()), want);
-    expect_near(resumed_run(plain, divided.path()), have);
+    const Outcome want = whole_run(plain, undivided.path(), steps);
+    const Outcome have = whole_run(deck, divided.path(), steps);
+    expect_near(resumed_run(deck, undivided.path(), steps), want);
+    expect_near(resumed_run(plain, divided.path(), steps), have);
   };
   for (const Meshed& mesh : tensors()) both_ways(llama_deck(2), mesh);
   for (const Meshed& mesh : samples()) both_ways(by_samples(llama_deck(1), 1), mesh);

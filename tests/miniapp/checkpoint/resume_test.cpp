@@ -11,38 +11,7 @@
 namespace shardmark::test::resume_test {
 namespace {
 
-Outcome outcome_of(Training& t, std::size_t from) {
-  const auto start = static_cast<std::ptrdiff_t>(from);
-  Outcome o{{t.losses.begin() + start, t.losses.end()},
-            {t.norms.begin() + start, t.norms.end()},
-            t.hashes()};
-  for (std::size_t i = 0; i < o.norms.size(); ++i)
-    if (t.skipped[from + i]) o.norms[i] = -1;  // not a number
-  return o;
-}
-
-constexpr int steps = 5, stop_after = 2;
-
-// Writes a checkpoint at `stop_after` and trains to the end. Memory, with staging, is as predicted.
-Outcome whole_run(const Deck& deck, const std::string& dir) {
-  CheckpointedRun run(with_checkpoints(deck, dir), MPI_COMM_WORLD);
-  for (int s = 0; s < steps; ++s) {
-    run.training.step();
-    if (s + 1 == stop_after) run.write();
-  }
-  run.checkpoints.finish();
-  require_legal(check(run.training.program()));
-  expect_memory_as_predicted(run.training);
-  EXPECT_EQ(run.training.hashes().disagreement, "");
-  return outcome_of(run.training, stop_after);
-}
-
-Outcome resumed_run(const Deck& deck, const std::string& dir) {
-  CheckpointedRun run(with_checkpoints(deck, dir, "latest", 0), MPI_COMM_WORLD);
-  EXPECT_EQ(run.checkpoints.first_step(), stop_after);
-  for (int s = stop_after; s < steps; ++s) run.training.step();
-  return outcome_of(run.training, 0);
-}
+constexpr int steps = 5;
 
 TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
   for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed})
@@ -59,8 +28,8 @@ TEST(Resume, IsBitwiseEqualToARunThatNeverStopped) {
         deck.zero.scheduler.warmup_num_steps = 4;
         if (dtype == Dtype::fp16)  // overflows at first, so that steps are skipped
           deck.zero.precision.loss_scale = {true, 0x1p26, 3, 1, false, 1};
-        const Outcome whole = whole_run(deck, folder.path());
-        EXPECT_EQ(resumed_run(deck, folder.path()), whole);
+        const Outcome whole = whole_run(deck, folder.path(), steps);
+        EXPECT_EQ(resumed_run(deck, folder.path(), steps), whole);
       }
 }
 
@@ -99,8 +68,8 @@ TEST(Resume, IsBitwiseEqualFromAnAsynchronousCheckpoint) {
         set_precision(deck, dtype, dtype);
         deck.run.memory_mode = mode;
         deck.checkpoint.async = true;
-        const Outcome whole = whole_run(deck, folder.path());
-        EXPECT_EQ(resumed_run(deck, folder.path()), whole) << "stage " << stage;
+        const Outcome whole = whole_run(deck, folder.path(), steps);
+        EXPECT_EQ(resumed_run(deck, folder.path(), steps), whole) << "stage " << stage;
       }
 }
 
@@ -150,12 +119,12 @@ TEST(Resume, IsBitwiseOnAnotherStageAndScheduleWithOrderedReductions) {
     const SharedFolder folder;
     Deck deck = small_deck(stage, 2 * world());
     deck.run.reductions = Reductions::ordered;
-    const Outcome whole = whole_run(deck, folder.path());
+    const Outcome whole = whole_run(deck, folder.path(), steps);
     for (const Schedule schedule : {Schedule::paper, Schedule::deepspeed}) {
       Deck other = deck;
       other.zero.stage = 3 - stage;
       other.run.schedule = schedule;
-      EXPECT_EQ(resumed_run(other, folder.path()), whole)
+      EXPECT_EQ(resumed_run(other, folder.path(), steps), whole)
           << to_string(schedule) << " from " << stage;
     }
   }
@@ -168,8 +137,8 @@ TEST(Layout, DoesNotMatterToWhatIsRead) {
     Deck deck = small_deck(1, 2 * world());
     deck.checkpoint.ranks_per_file = ranks_per_file;
     if (ranks_per_file != 1) deck.checkpoint.hints = {{"romio_cb_write", "enable"}};
-    const Outcome whole = whole_run(deck, folder.path());
-    EXPECT_EQ(resumed_run(deck, folder.path()), whole);
+    const Outcome whole = whole_run(deck, folder.path(), steps);
+    EXPECT_EQ(resumed_run(deck, folder.path(), steps), whole);
     const Manifest m = read_manifest(folder.path() + "/" + checkpoint_name(stop_after));
     const int k = ranks_per_file == 0 ? world() : static_cast<int>(ranks_per_file);
     EXPECT_EQ(static_cast<int>(m.files.size()), (world() + k - 1) / k);
@@ -209,7 +178,7 @@ TEST(Resume, RefusesWhatIsNotThere) {
   const Deck deck = small_deck(2, 2 * world());
   expect_refused(with_checkpoints(deck, folder.path(), "step-00000007", 0),
                  {"step-00000007", "manifest.json"});
-  whole_run(deck, folder.path());
+  whole_run(deck, folder.path(), steps);
   Deck other = deck;
   other.model.hidden = 45;
   expect_refused(with_checkpoints(other, folder.path(), "latest", 0),
@@ -219,7 +188,7 @@ TEST(Resume, RefusesWhatIsNotThere) {
 TEST(Resume, RefusesAChangedByteOfAnyRank) {
   const SharedFolder folder;
   const Deck deck = small_deck(1, 2 * world());
-  whole_run(deck, folder.path());
+  whole_run(deck, folder.path(), steps);
   int rank = 0;
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   const std::string checkpoint = folder.path() + "/" + checkpoint_name(stop_after);
