@@ -51,22 +51,26 @@ std::int64_t empty_in_row_ns() {
   return (monotonic_ns() - start_ns) / count;
 }
 
-}  // namespace
-
-KernelListener::KernelListener() {
-  const std::int64_t in_row_ns = device_is_host ? 0 : empty_in_row_ns();
-  heard = &heard_;
-  listen(true);
-  if (device_is_host) return;
+// The median of empty kernels that the host waits for; `listener` listens.
+std::int64_t empty_alone_ns(KernelListener& listener) {
   constexpr int count = 101;
-  begin();
+  listener.begin();
   launch_empty_kernels(count);
-  std::vector<HeardKernel>& kernels = end();
+  std::vector<HeardKernel>& kernels = listener.end();
   const auto middle = kernels.begin() + count / 2;
   std::nth_element(kernels.begin(), middle, kernels.end(),
                    [](const HeardKernel& a, const HeardKernel& b) { return a.ns < b.ns; });
-  heard_.launch = {middle->ns, in_row_ns};
-  kernels.clear();
+  return middle->ns;
+}
+
+}  // namespace
+
+KernelListener::KernelListener() {
+  static const std::int64_t in_row_ns = device_is_host ? 0 : empty_in_row_ns();
+  heard = &heard_;
+  listen(true);
+  static const std::int64_t alone_ns = device_is_host ? 0 : empty_alone_ns(*this);
+  heard_.launch = {alone_ns, in_row_ns};
 }
 KernelListener::~KernelListener() {
   listen(false);

@@ -38,7 +38,7 @@ struct Heard {
 };
 
 /// At most one exists at a time. On a GPU Kokkos fences around each kernel while it exists; what
-/// that costs is measured at first and taken off the times.
+/// that costs is measured once and taken off the times.
 class KernelListener {
  public:
   KernelListener();
