@@ -21,7 +21,8 @@ bool same(const TensorSlice& a, const TensorSlice& b) {
   return a == b || (!a.cuts() && !b.cuts());
 }
 
-// The range of [first, first + elems) that is in parameter `i`, from its own first element on.
+// Calls `f(i, at, n, done)` for each parameter i that has elements of [first, first + elems): they
+// are [at, at + n) of the parameter, and `done` elements come before them.
 template<class F>
 void for_each_param(const std::vector<std::int64_t>& firsts, const ModelView& view,
                     std::int64_t first, std::int64_t elems, const F& f) {
@@ -157,7 +158,7 @@ StoredLayout::StoredLayout(const Manifest& manifest, ModelView view) {
 }
 
 void StoredLayout::find(std::int64_t first, std::int64_t elems, const TakeRange& take) const {
-  // Elements [at, at + n) of a piece, which are the reader's from `mine` on.
+  // Takes elements [at, at + n) of a piece, which are the reader's elements from `mine` on.
   const auto from_piece = [&](const Piece& piece, std::int64_t at, std::int64_t n,
                               std::int64_t mine) {
     auto e = std::prev(
@@ -170,7 +171,8 @@ void StoredLayout::find(std::int64_t first, std::int64_t elems, const TakeRange&
       done += some;
     }
   };
-  // The same of the whole parameter, whose pieces follow one another in a row.
+  // Takes elements [at, at + n) of a whole parameter. Each of its rows runs through the pieces that
+  // lie side by side.
   const auto from_whole = [&](const WholeParam& param, std::int64_t at, std::int64_t n,
                               std::int64_t mine) {
     const std::vector<Piece>& pieces = param.pieces;

@@ -3,8 +3,9 @@
 // them number their part of the model (core/plan/model/whole_model.hpp), and whoever reads may have
 // yet another part: both meet in the parameters of the whole model.
 //
-// Of a tensor of 2 x 4, ranks that divide it by rows wrote two pieces of 2 x 2. A reader that has
-// its columns 1 and 2 finds four ranges, and one that has the second piece finds one:
+// In this example two ranks that divide a tensor of 2 x 4 wrote a piece of 2 x 2 each. A reader
+// that has columns 1 and 2 of the tensor finds four ranges, and a reader that has the second piece
+// finds one:
 //     whole   0 1 2 3     pieces  0 1 | 2 3     readers  . 1 2 .     . . 2 3
 //             4 5 6 7             4 5 | 6 7              . 5 6 .     . . 6 7
 #pragma once

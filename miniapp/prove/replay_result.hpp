@@ -54,11 +54,12 @@ GradientTrace gradient_trace(const OptimizerSpec& optimizer);
 void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
                    const GradientTrace& trace, const ReplayBounds& bounds, ReplayResult& result);
 
-/// The same for a step of Adam or AdamW whose replay began with moments of zero, so that `again`
-/// has what the gradients alone add to both moments, under reductions that are not `ordered`. What
-/// was added in the run follows from sketches before and after, since a moment is linear in what is
-/// added; the squares in the variance may differ by four times the bound, as Adagrad's. What the
-/// step made of the parameters is proved elsewhere (update_proof.hpp).
+/// Compares a step of Adam or AdamW with its replay in the same way, if the replay began with
+/// moments of zero and reductions are not `ordered`. Then `again` has what the gradients alone add
+/// to both moments. What the run added follows from its sketches before and after the step, since a
+/// moment is linear in what is added. The squares in the variance may differ by four times the
+/// bound, as those of Adagrad. What the step made of the parameters is proved elsewhere
+/// (update_proof.hpp).
 void compare_moments(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
                      const OptimizerSpec& optimizer, const ReplayBounds& bounds,
                      ReplayResult& result);
