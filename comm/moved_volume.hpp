@@ -23,6 +23,10 @@ struct Moved {
     received_elems += elems;
     received_bytes += elems * dtype_bytes(dtype);
   }
+  void add(const Moved& other) {
+    sent_elems += other.sent_elems, sent_bytes += other.sent_bytes;
+    received_elems += other.received_elems, received_bytes += other.received_bytes;
+  }
   /// Returns what was moved since `other`, an earlier state of the same counters.
   Moved since(const Moved& other) const {
     return {sent_elems - other.sent_elems, sent_bytes - other.sent_bytes,

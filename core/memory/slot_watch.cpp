@@ -85,7 +85,7 @@ void SlotWatch::look_at(int slot) {
   const std::size_t tail = tail_bytes(s);
   const std::span<const std::byte> memory = memory_[slot];
   if (!all_are(memory.subspan(bytes), guard)) return report(slot, "was written beyond its end");
-  if (written_[slot] < s.elems) return;
+  if (written_[slot] < s.elems || s.partly) return;
   if (all_are(memory.subspan(bytes - tail, tail), mark))
     return report(slot, "was not written up to its end, although the plan writes it completely");
   ++use_.to_the_end;

@@ -188,6 +188,7 @@ std::span<const BufferUse> divided_shared_buffers(const Module& m, Kernel kernel
 // Experts that ranks divide. Their rows are in `home` or `away` while ranks send them.
 std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array begin{r(saved), w(counts_sent), w(home)};
+  static constexpr std::array counts{r(counts_sent), r(counts_received)};
   static constexpr std::array pass{r(counts_received), u(saved), w(workspace), u(away)};
   static constexpr std::array end{u(saved), r(home), w(x_out)};
   static constexpr std::array inner_end{u(saved), r(home)};
@@ -197,6 +198,7 @@ std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array end_back{r(saved), r(home), u(workspace)};
   switch (kernel) {
     case Kernel::forward_begin: return begin;
+    case Kernel::count_routed: return counts;
     case Kernel::forward: return pass;
     case Kernel::forward_end:
       return m.ends_forward ? std::span<const BufferUse>(end)

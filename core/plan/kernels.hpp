@@ -16,6 +16,8 @@
 //   forward_begin, backward_begin  buffers_of(decoder, module, that kernel): what comes before a
 //                pass through experts that ranks divide, up to what is sent to the ranks that have them
 //                (backward_end of a router: the mean of what ranks have of its input's gradient)
+//   count_routed counts r, counts r        how many rows each expert of the layer has here, and those that
+//                ranks send to this one's: how large the parts of the next all_to_all are
 //   attention    saved u, workspace w      of whole samples, with this rank's part of the heads, where
 //                ranks divide samples; forward and backward of attn_proj are the projection then
 //   attention_backward  saved r, workspace u

@@ -42,6 +42,7 @@ struct Slot {
   std::int64_t elems = 0;
   std::string_view kind = {};  // distinguishes tensors of one category; may be empty
   bool pinned = false;         // on the host: page-locked, so that copies need no bounce buffer
+  bool partly = false;         // it has room for more than a step may write
 };
 
 /// Bytes that acquiring `slot` allocates: those of its elements, without padding. The ledger
@@ -55,6 +56,13 @@ struct Operand {
   bool reads = false;
   std::int64_t offset = 0, elems = 0;  // elements of the slot's dtype
 };
+
+/// Whether learned routing decides in each step how large the parts of an all_to_all are, and
+/// whether its rows go away to the experts or come home. A plan has the parts that balanced routing
+/// would make, in buffers that have room for more (arrivals_room).
+enum class Routed : std::uint8_t { no, away, home };
+template<>
+inline constexpr std::size_t enum_size<Routed> = 3;
 
 /// One event of a plan. The operands of a collective are the send range, the receive range and, if
 /// there is a third, the scratch; `elems` is S of nccl-tests, the size of the whole array. If the
@@ -89,6 +97,7 @@ struct Event {
   // of the group, and then what it receives from each; and the most that any two ranks exchange.
   Range parts;
   std::int64_t largest_part = 0;
+  Routed routed = Routed::no;
 };
 
 /// Whether gradients are pending at an end of a segment. `check` proves that ends which meet agree.

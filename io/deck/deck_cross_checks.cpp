@@ -253,6 +253,24 @@ void check_axes(const Deck& deck, const Origin& origin) {
   if (experts.ranks > 1) check_experts(deck, tensors, experts, origin);
 }
 
+void note_routing(const Deck& deck, Origin& origin) {
+  if (deck.model.family != Family::decoder) return;
+  const MoeSpec& moe = deck.model.decoder->moe;
+  if (moe.experts == 0 || moe.routing == Routing::balanced) return;
+  const std::string sizes =
+      deck.zero.parallel.expert > 1
+          ? fmt::format(
+                "so do messages, and memory has room for model.expert_room = {:g} times as "
+                "many on a rank",
+                moe.room)
+          : "memory and messages do not depend on it";
+  origin.note(FindingKind::assumed, "model.routing",
+              fmt::format("learned: predictions take the experts of a layer to have equally many "
+                          "tokens, and a run reports how many they had; {}. "
+                          "--set model.routing=balanced makes them equal",
+                          sizes));
+}
+
 }  // namespace
 
 void check_together(const Deck& deck, Origin& origin) {
@@ -262,6 +280,7 @@ void check_together(const Deck& deck, Origin& origin) {
   check_leaf_classes(deck, origin);
   check_shard_size(deck, origin);
   check_axes(deck, origin);
+  note_routing(deck, origin);
   const bool uses_data = trains(deck);
   if (deck.data.source != DataSource::none && !uses_data)
     origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");

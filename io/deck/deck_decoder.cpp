@@ -376,11 +376,7 @@ void read_decoder(KeyReader& reader, Deck& deck) {
   reader.section("mlp", [&](KeyReader& r) { read_mlp(r, d.mlp); });
   reader.section("moe", [&](KeyReader& r) { read_moe(r, d.moe, model); });
   reader.choice("routing", d.moe.routing);
-  if (d.moe.experts > 0 && d.moe.routing == Routing::learned)
-    reader.origin().note(FindingKind::assumed, "model.routing",
-                         "learned: predictions take the experts of a layer to have equally many "
-                         "tokens, and a run reports how many they had; memory and messages do "
-                         "not depend on it. --set model.routing=balanced makes them equal");
+  reader.real("expert_room", d.moe.room, {1, 1e6});
   reader.section("ends", [&](KeyReader& r) { read_ends(r, d.ends, model.vocab); });
   check_decoder(reader, model, d);
   read_modules(reader, d);

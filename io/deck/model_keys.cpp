@@ -11,6 +11,7 @@ using M = ModelSpec;
 // The extents of matrix products, and tokens, are 32-bit integers.
 constexpr RealRange size_of_model{1, 2147483647}, layer_count{1, 100'000};
 constexpr RealRange above_zero_factor{0, 1e12, true};
+constexpr RealRange room_of_experts{1, 1e6};
 
 // clang-format off
 constexpr Key model_keys[] = {
@@ -52,6 +53,9 @@ constexpr Key decoder_keys[] = {
     Key("mlp", object, "null"),
     Key("moe", object, "null"),
     Key("routing", word, "\"learned\"", "which experts a token has").one_of("learned|balanced"),
+    Key("expert_room", number, "2",
+        "learned routing over ranks that divide experts: how many times the rows of balanced "
+        "routing a rank has room for").within(room_of_experts),
     Key("ends", object, "null"),
     Key("modules", array, "null", "the modules in registration order"),
     Key("adapter", any, "null", "low-rank factors beside frozen weights (LoRA)"),

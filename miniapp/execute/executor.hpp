@@ -20,6 +20,7 @@
 #include <miniapp/execute/in_flight.hpp>
 #include <miniapp/execute/lane_times.hpp>
 #include <miniapp/execute/link_queue.hpp>
+#include <miniapp/execute/routed_excess.hpp>
 #include <miniapp/execute/slot_memory.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/models/event_model.hpp>
@@ -50,6 +51,8 @@ class Executor {
 
   /// How often each segment has been run.
   const std::vector<std::int64_t>& runs() const { return runs_; }
+  /// What learned routing has made the experts' group send beyond the plan.
+  const RoutedExcess& routed() const { return routed_; }
 
   /// The global gradient norm that the last step made (of unscaled gradients).
   double norm() const { return norm_; }
@@ -119,6 +122,7 @@ class Executor {
   void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
   std::span<const Operand> operands(const Event& event) const;
+  const std::int64_t* parts_of(const Event& event);
 
   const Program& program_;
   Model& model_;
@@ -131,7 +135,8 @@ class Executor {
   CollectiveQueue collectives_;
   LinkQueue link_;
   DiskQueue disk_;
-  std::vector<std::int64_t> runs_;             // by segment
+  std::vector<std::int64_t> runs_;  // by segment
+  RoutedExcess routed_;
   std::vector<InFlight> in_flight_;            // by event of the running segment
   std::vector<std::string> collective_names_;  // by slot: messages of collectives view them
   std::vector<Bound> bound_;                   // operands of the current event

@@ -97,11 +97,16 @@ void compare_calls(const Program& program, const SegmentRuns& runs, const Counte
       const auto of = [&](const Volume& v) {
         return v.contains(key.second) ? v.at(key.second) : Traffic{};
       };
-      const Traffic want = of(predicted), have = of(measured);
+      Traffic want = of(predicted);
+      const Traffic have = of(measured);
       if (want == Traffic{} && have == Traffic{}) continue;
       CollectiveResult& c = result.collectives[key];
       c.predicted = want;
       c.measured = have;
+      if (group == program.expert_group && key.second == Op::all_to_all) {
+        c.routed = counted.routed.counted;
+        want += c.routed;
+      }
       if (want != have)
         difference +=
             fmt::format("{}{}: predicted {} calls of {} elements in all, measured {} of {}",
@@ -110,8 +115,10 @@ void compare_calls(const Program& program, const SegmentRuns& runs, const Counte
     }
   }
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
-    const std::string moved = moved_difference(program, group, moved_by_runs(program, runs, group),
-                                               counted.collectives.moved(group));
+    MovedVolume planned = moved_by_runs(program, runs, group);
+    if (group == program.expert_group) planned[Op::all_to_all].add(counted.routed.moved);
+    const std::string moved =
+        moved_difference(program, group, std::move(planned), counted.collectives.moved(group));
     if (!moved.empty()) difference += (difference.empty() ? "" : ", ") + moved;
   }
   observed.calls_mismatch = peers.first_text(difference);

@@ -9,6 +9,7 @@
 #include <comm/decorators/counting.hpp>
 #include <core/memory/ledger.hpp>
 #include <core/plan/interpret/planned_runs.hpp>
+#include <miniapp/execute/routed_excess.hpp>
 #include <miniapp/measure/result.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/measure/verdict.hpp>
@@ -26,14 +27,16 @@ struct SeenMemory {
 void compare_memory(const Program& program, const std::vector<bool>& ran, const SeenMemory& seen,
                     Peers& peers, Result& result, Observed& observed);
 
-/// What a rank has counted: its collectives, and how often the executor ran each segment.
+/// What a rank has counted: its collectives, how often the executor ran each segment, and what
+/// routing made the experts' ranks send beyond the plan.
 struct CountedRuns {
   const CommCounters& collectives;
   const SegmentRuns& segments;
+  const RoutedExcess& routed;
 };
 
 /// Collective. What was counted, with the segments that had to run and the collectives that the
-/// plan has in them, group by group.
+/// plan has in them, group by group, with what routing added.
 void compare_calls(const Program& program, const SegmentRuns& runs, const CountedRuns& counted,
                    Peers& peers, Result& result, Observed& observed);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include <miniapp/measure/planned_moves.hpp>
 
@@ -22,9 +23,12 @@ MovedVolume moved_by_runs(const Program& program, const SegmentRuns& runs, int g
     for (const Event& e : program.segments[s].events) {
       if (!is_collective(e.op) || e.op == Op::barrier || e.group != group || runs[s] == 0) continue;
       if (e.parts.count > 0) {
-        const Operand* ops = &program.operands[static_cast<std::size_t>(e.operands.first)];
-        sum[e.op].send(ops[0].elems * runs[s], e.dtype);
-        sum[e.op].receive(ops[1].elems * runs[s], e.dtype);
+        const auto parts = program.part_counts.begin() + e.parts.first;
+        const auto elems = [&](int first) {
+          return runs[s] * std::accumulate(parts + first, parts + first + size, std::int64_t{0});
+        };
+        sum[e.op].send(elems(0), e.dtype);
+        sum[e.op].receive(elems(size), e.dtype);
         continue;
       }
       const std::int64_t all = e.elems * runs[s];

@@ -48,6 +48,7 @@ struct TierResult {
 /// The figures of one kind of collective.
 struct CollectiveResult {
   Traffic predicted, measured;  // over the whole run, this rank
+  Traffic routed;               // what learned routing added to the prediction
   double p50_s = 0, p99_s = 0;  // from start to done, timed steps
   double late_s = 0;            // mean wait for the last rank, which is no part of the transfer
   double bus_gb_s = 0;          // nccl-tests' bus bandwidth at the median call time, GB/s (1e9)
@@ -121,10 +122,12 @@ struct Check {
 };
 
 /// How the tokens of a layer were spread over its experts: tokens of the fullest and the emptiest
-/// expert over their mean.
+/// expert over their mean. If ranks divide experts, also those that the fullest rank had over the
+/// mean of the ranks.
 struct ExpertLoad {
   std::int64_t layer = 0;
   double most = 1, least = 1;
+  double rank_most = 0;  // 0: all ranks have all experts
 };
 
 struct Result;

@@ -50,6 +50,14 @@ class Model {
                    const StepValues& values) = 0;
   /// How many rows each expert had so far on this rank, layer by layer; empty without experts.
   virtual std::span<const std::int64_t> expert_rows() const { return {}; }
+  /// How many rows came to this rank's experts so far, layer by layer; empty unless ranks divide
+  /// experts and learned routing decides it.
+  virtual std::span<const std::int64_t> arrived_rows() const { return {}; }
+  /// The parts of a routed all_to_all of `module` (Event::routed), as Collective::parts gives them,
+  /// since its last count_routed. They stay valid until its next one.
+  virtual std::span<const std::int64_t> routed_parts(int /*module*/, Routed /*routed*/) const {
+    return {};
+  }
 };
 
 }  // namespace shardmark

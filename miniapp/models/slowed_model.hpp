@@ -27,6 +27,10 @@ class SlowedModel : public Model {
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
   std::span<const std::int64_t> expert_rows() const override { return inner_->expert_rows(); }
+  std::span<const std::int64_t> arrived_rows() const override { return inner_->arrived_rows(); }
+  std::span<const std::int64_t> routed_parts(int module, Routed routed) const override {
+    return inner_->routed_parts(module, routed);
+  }
   bool burns_memory() const { return now_.memory.active(); }
   /// By how much the events were made longer, in total.
   std::int64_t injected_ns() const { return injected_ns_; }

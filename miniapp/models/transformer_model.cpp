@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -88,6 +89,7 @@ void TransformerModel::run(const Program& program, const Event& event,
     case Kernel::backward_end:
     case Kernel::forward_begin:
     case Kernel::backward_begin: return complete_pass(program, event, operands, values);
+    case Kernel::count_routed: return count_routed(event, operands[0], operands[1]);
     case Kernel::attention:
     case Kernel::attention_backward: return attend(event, operands);
     case Kernel::split_heads:
@@ -204,6 +206,24 @@ void TransformerModel::count_expert_rows(const Program& program, const Event& ev
   if (!experts || event.phase != Phase::forward) return;  // a block may run again in backward
   const auto count = static_cast<std::size_t>(dims_.decoder->moe.experts);
   b.expert_rows = std::span(expert_rows_).subspan(static_cast<std::size_t>(b.layer) * count, count);
+}
+
+// What comes home is what went away.
+void TransformerModel::count_routed(const Event& event, const Bound& counts_sent,
+                                    const Bound& counts_received) {
+  std::vector<std::int64_t> away = transformer_routed_parts(
+      context_, dims_, counts_sent.as<std::int32_t>(), counts_received.as<std::int32_t>());
+  std::vector<std::int64_t> home = away;
+  const auto received = home.begin() + dims_.expert_part.ranks;
+  if (event.phase == Phase::forward) {  // a block may run again in backward
+    arrived_rows_.resize(static_cast<std::size_t>(dims_.layers));
+    arrived_rows_[static_cast<std::size_t>(event.unit - 1)] +=
+        std::accumulate(received, home.end(), std::int64_t{0}) / dims_.hidden;
+  }
+  std::rotate(home.begin(), received, home.end());
+  auto& parts = routed_parts_[event.module];
+  parts[Routed::away] = std::move(away);
+  parts[Routed::home] = std::move(home);
 }
 
 void TransformerModel::complete_pass(const Program& program, const Event& event,

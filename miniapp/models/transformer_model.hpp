@@ -2,6 +2,7 @@
 // `compute: train`: forward, backward and update of a real transformer on the plan's buffers.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -23,6 +24,10 @@ class TransformerModel : public Model {
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
   std::span<const std::int64_t> expert_rows() const override { return expert_rows_; }
+  std::span<const std::int64_t> arrived_rows() const override { return arrived_rows_; }
+  std::span<const std::int64_t> routed_parts(int module, Routed routed) const override {
+    return routed_parts_.at(module)[routed];
+  }
 
  private:
   void init(const Program& program, const Event& event, const Bound& param) const;
@@ -38,6 +43,7 @@ class TransformerModel : public Model {
   void complete_pass(const Program& program, const Event& event, std::span<const Bound> operands,
                      const StepValues& values);
   void count_expert_rows(const Program& program, const Event& event, TransformerBuffers& buffers);
+  void count_routed(const Event& event, const Bound& sent, const Bound& received);
   void update(const Program& program, const Event& event, std::span<const Bound> operands,
               const StepValues& values) const;
 
@@ -46,6 +52,8 @@ class TransformerModel : public Model {
   std::unique_ptr<TokenSource> tokens_;
   TransformerDims dims_;
   std::vector<std::int64_t> expert_rows_;  // [layers][experts]
+  std::vector<std::int64_t> arrived_rows_;
+  std::map<int, EnumArray<Routed, std::vector<std::int64_t>>> routed_parts_;  // by module
 };
 
 }  // namespace shardmark

@@ -71,11 +71,14 @@ OrderedJson traffic(const Traffic& t) {
 
 OrderedJson collectives(const Program& p, const Result& r) {
   OrderedJson o = OrderedJson::object();
-  for (const auto& [key, c] : r.collectives)
-    o[collective_name(p, key)] = {
-        {"predicted", traffic(c.predicted)}, {"measured", traffic(c.measured)},
-        {"p50_s", number(c.p50_s)},          {"p99_s", number(c.p99_s)},
-        {"late_s", number(c.late_s)},        {"bus_gb_per_s", number(c.bus_gb_s)}};
+  for (const auto& [key, c] : r.collectives) {
+    OrderedJson& of = o[collective_name(p, key)];
+    of = {{"predicted", traffic(c.predicted)}, {"measured", traffic(c.measured)},
+          {"p50_s", number(c.p50_s)},          {"p99_s", number(c.p99_s)},
+          {"late_s", number(c.late_s)},        {"bus_gb_per_s", number(c.bus_gb_s)}};
+    if (c.routed != Traffic{})
+      of["routed"] = {{"elems", c.routed.elems}, {"bytes", c.routed.bytes}};
+  }
   return o;
 }
 
@@ -271,8 +274,10 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
     if (use.mfu) o["mfu"] = *use.mfu;
     if (use.hfu) o["hfu"] = *use.hfu;
   }
-  for (const ExpertLoad& e : r.experts)
+  for (const ExpertLoad& e : r.experts) {
     o["experts"].push_back({{"layer", e.layer}, {"most", e.most}, {"least", e.least}});
+    if (e.rank_most > 0) o["experts"].back()["rank_most"] = e.rank_most;
+  }
   o["slowest_rank"] = {{"rank", r.slowest_rank},
                        {"own_seconds_per_step", r.slowest_times.own()},
                        {"seconds_per_step", seconds(r.slowest_times)}};

@@ -118,6 +118,16 @@ void experts_lines(Out out, const Result& r) {
                  "\nExperts, tokens over the mean of their layer, all steps and ranks\n"
                  "  fullest {:.3f} (layer {})   emptiest {:.3f} (layer {})\n",
                  fullest->most, fullest->layer, emptiest->least, emptiest->layer);
+  double most = 0, layers = 0;
+  for (const ExpertLoad& e : r.experts) {
+    most += e.rank_most;
+    layers += e.rank_most > 0;
+  }
+  if (layers > 0)
+    fmt::format_to(out,
+                   "  fullest rank {:.3f} on the mean of {} layers: the others wait while it works "
+                   "on {:.1f} % more rows than with balanced routing\n",
+                   most / layers, layers, 100 * (most / layers - 1));
 }
 
 void prediction_table(Out out, const Result& r) {

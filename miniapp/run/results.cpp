@@ -46,8 +46,9 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
   }
   const SegmentRuns runs = planned_runs(program, steps_due(deck, record), record.first_step > 0);
   compare_memory(program, segments_of_runs(runs), {memory, record.slots}, peers, result, observed);
-  compare_calls(program, runs, {session.counters(), session.executor().runs()}, peers, result,
-                observed);
+  compare_calls(program, runs,
+                {session.counters(), session.executor().runs(), session.executor().routed()}, peers,
+                result, observed);
   compare_copies(deck, copies_of_runs(program, runs), session.executor().carried(), record, peers,
                  result, observed);
   const Executor& executor = session.executor();
@@ -83,11 +84,29 @@ void fill_comms_log(const RunPlan& run, std::vector<CollectiveRecord> calls,
   if (spec.comms_verbose) result.comms_calls = comms_calls_text(calls, run.program.world, spec);
 }
 
+// By layer, empty if no rows were counted: those of the fullest rank over the mean of all.
+std::vector<double> rank_loads(std::span<const std::int64_t> mine, Peers& peers) {
+  const std::vector<std::int64_t> all =
+      peers.gather(std::vector<std::int64_t>(mine.begin(), mine.end()));
+  std::vector<double> loads;
+  for (std::size_t layer = 0; layer < mine.size(); ++layer) {
+    std::int64_t most = 0, sum = 0;
+    for (std::size_t i = layer; i < all.size(); i += mine.size()) {
+      most = std::max(most, all[i]);
+      sum += all[i];
+    }
+    loads.push_back(sum == 0 ? 0
+                             : static_cast<double>(most) * peers.size() / static_cast<double>(sum));
+  }
+  return loads;
+}
+
 // By layer. Each rank has counted the tokens that its experts saw.
-std::vector<ExpertLoad> expert_loads(const ModelSpec& model, std::span<const std::int64_t> mine,
-                                     Peers& peers) {
+std::vector<ExpertLoad> expert_loads(const ModelSpec& model, const Model& counts, Peers& peers) {
   std::vector<ExpertLoad> loads;
+  const std::span mine = counts.expert_rows();
   if (mine.empty()) return loads;
+  const std::vector<double> by_rank = rank_loads(counts.arrived_rows(), peers);
   std::vector<double> rows(mine.begin(), mine.end());
   peers.sum(rows);
   const auto experts = static_cast<std::ptrdiff_t>(model.decoder->moe.experts);
@@ -95,8 +114,9 @@ std::vector<ExpertLoad> expert_loads(const ModelSpec& model, std::span<const std
     const auto first = rows.begin() + layer * experts, last = first + experts;
     const double mean = std::accumulate(first, last, 0.0) / static_cast<double>(experts);
     if (mean == 0) continue;  // a dense layer
-    loads.push_back(
-        {layer, *std::max_element(first, last) / mean, *std::min_element(first, last) / mean});
+    loads.push_back({layer, *std::max_element(first, last) / mean,
+                     *std::min_element(first, last) / mean,
+                     by_rank.empty() ? 0 : by_rank[static_cast<std::size_t>(layer)]});
   }
   return loads;
 }
@@ -149,7 +169,7 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   fill_rows(record, program.batch.accumulation, peers, result);
   compare_with_plan(run, session, record, peers, result, observed);
   time_calls(program, counters.records(), session.clock_offset_ns(), peers, result);
-  result.experts = expert_loads(deck.model, session.session().model().expert_rows(), peers);
+  result.experts = expert_loads(deck.model, session.session().model(), peers);
   fill_times(deck, program, record, counters.records(), peers, result);
   fill_stragglers(record, session.slowed_ranks(), peers, result);
   result.stragglers.congestion = congestion_result(deck, session.congested_ranks(), record, peers);

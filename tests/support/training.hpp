@@ -258,11 +258,19 @@ inline Deck small_deck(int stage, std::int64_t global_batch, std::int64_t accumu
   return d;
 }
 
+/// What the plan has for the calls of one group or of all, with what routing added.
+inline Volume planned_volume(Training& t, int group = all_groups) {
+  Volume planned = volume_of_runs(t.program(), t.planned_runs(), group);
+  const Traffic& routed = t.executor().routed().counted;
+  if (routed != Traffic{} && (group == all_groups || group == t.program().expert_group))
+    planned[Op::all_to_all] += routed;
+  return planned;
+}
+
 /// Checks that the calls and the traffic of each group of ranks were as predicted.
 inline void expect_groups_as_predicted(Training& t) {
   for (int g = 0; g < static_cast<int>(t.program().groups.size()); ++g)
-    EXPECT_EQ(t.counting().volume(g), volume_of_runs(t.program(), t.planned_runs(), g))
-        << t.program().groups[g].name;
+    EXPECT_EQ(t.counting().volume(g), planned_volume(t, g)) << t.program().groups[g].name;
 }
 
 /// Starts a training, makes `steps` steps, and checks that memory and traffic were as predicted.
@@ -270,7 +278,7 @@ inline void train_as_predicted(Training& t, int steps) {
   t.init();
   for (int s = 0; s < steps; ++s) t.step();
   expect_memory_as_predicted(t);
-  EXPECT_EQ(t.counting().volume(), volume_of_runs(t.program(), t.planned_runs()));
+  EXPECT_EQ(t.counting().volume(), planned_volume(t));
 }
 
 /// What a training on all ranks left behind.

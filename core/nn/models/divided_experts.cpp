@@ -1,18 +1,46 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <numeric>
+
 #include <fmt/core.h>
 
 #include <core/nn/layers/activation.hpp>
 #include <core/nn/models/divided_experts.hpp>
 #include <core/nn/models/expert_products.hpp>
+#include <core/nn/models/transformer.hpp>
 
 namespace shardmark {
 
-ExpertArrivals DividedExperts::arrivals() const {
+std::vector<std::int64_t> transformer_routed_parts(const Context& ctx, const TransformerDims& dims,
+                                                   const std::int32_t* sent,
+                                                   const std::int32_t* received) {
+  const MoeSpec& moe = dims.decoder->moe;
+  const std::int64_t ranks = dims.expert_part.ranks, of_rank = moe.experts / ranks;
+  std::vector<std::int64_t> parts;
+  for (const std::int32_t* counts : {sent, received}) {
+    const std::vector<std::int32_t> rows = on_host(ctx, counts, moe.experts);
+    for (auto first = rows.begin(); first != rows.end(); first += of_rank)
+      parts.push_back(std::accumulate(first, first + of_rank, std::int64_t{0}));
+  }
+  const std::int64_t room = arrivals_room(dims), balanced = arriving_pairs(dims);
+  const std::int64_t rows = std::accumulate(parts.begin() + ranks, parts.end(), std::int64_t{0});
+  if (rows > room)
+    throw DeckError(fmt::format(
+        "experts: {} rows arrive at a rank, {:.2f} times as many as with balanced routing, and "
+        "model.expert_room = {:g} has room for {}: set a larger one",
+        rows, static_cast<double>(rows) / static_cast<double>(balanced), moe.room, room));
+  for (std::int64_t& part : parts) part *= dims.hidden;
+  return parts;
+}
+
+ExpertArrivals DividedExperts::arrivals(std::int64_t rows) const {
   const auto ints = [&](std::int64_t at) {
     return reinterpret_cast<std::int32_t*>(c_.saved_at(at));
   };
-  return {c_.dims.expert_part.ranks, own(), arriving_pairs(c_.dims), ints(s_.arrivals),
-          ints(s_.own_starts)};
+  return {c_.dims.expert_part.ranks, own(), rows, ints(s_.arrivals), ints(s_.own_starts)};
+}
+
+std::vector<std::int32_t> DividedExperts::starts() const {
+  return on_host(c_.ctx, arrivals(0).starts, own() + 1);
 }
 
 PairLanes DividedExperts::lanes() const {
@@ -39,16 +67,16 @@ void DividedExperts::forward_begin() const {
 void DividedExperts::forward(Tensors t, const Scratch& scratch,
                              const MixtureForwardWorkspace& w) const {
   const std::int64_t h = c_.h, f = moe_.ffn;
-  const ExpertArrivals by = arrivals();
   const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
   const Stored gate = c_.saved(s_.gate), up = c_.saved(s_.up);
-  arrange_arrivals(c_.ctx, by, c_.b.counts_received);
-  const std::vector<std::int32_t> starts = on_host(c_.ctx, by.starts, own() + 1);
-  if (starts.back() != by.rows)
+  arrange_arrivals(c_.ctx, arrivals(0), c_.b.counts_received);
+  const std::vector<std::int32_t> starts = this->starts();
+  const ExpertArrivals by = arrivals(starts.back());
+  if (moe_.routing == Routing::balanced && by.rows != arriving_pairs(c_.dims))
     throw PlanError(
         fmt::format("experts: {} rows arrived where the plan has {}: the ranks do not "
                     "route alike",
-                    starts.back(), by.rows));
+                    by.rows, arriving_pairs(c_.dims)));
   sort_arrivals(c_.ctx, by, h, away(), arrived);
   for_each_expert(c_, scratch, starts,
                   [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
@@ -86,7 +114,8 @@ void DividedExperts::backward_begin(const Scratch& scratch, const MixtureBackwar
 void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
                               const MixtureBackwardWorkspace& w) const {
   const std::int64_t h = c_.h, f = moe_.ffn, matrix = h * f;
-  const ExpertArrivals by = arrivals();
+  const std::vector<std::int32_t> starts = this->starts();
+  const ExpertArrivals by = arrivals(starts.back());
   const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
   const Stored dgate = scratch[w.dgate_up], dup = scratch[w.dup];
   const auto weight_backward = [&](const Linear& l, std::int64_t in, std::int64_t out,
@@ -94,7 +123,6 @@ void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
                                    std::int64_t expert) {
     expert_weight_backward(c_, l, in, out, count, d, from, all, expert, g.accumulate);
   };
-  const std::vector<std::int32_t> starts = on_host(c_.ctx, by.starts, own() + 1);
   sort_arrivals(c_.ctx, by, h, away(), rows);
   for_each_expert(c_, scratch, starts,
                   [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {

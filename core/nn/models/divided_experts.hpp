@@ -37,7 +37,9 @@ class DividedExperts {
   bool folds() const { return c_.dims.part.cuts(); }
   PairLanes lanes() const;
   Stored pair_weights() const { return {c_.dims.dtype, c_.b.pair_weights}; }
-  ExpertArrivals arrivals() const;
+  ExpertArrivals arrivals(std::int64_t rows) const;
+  // After arrange_arrivals: the first place of each of this rank's experts, and the rows.
+  std::vector<std::int32_t> starts() const;
   std::int64_t own() const { return moe_.experts / c_.dims.expert_part.ranks; }
 
   const ModuleCall& c_;

@@ -12,6 +12,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include <core/nn/kernels/context.hpp>
 #include <core/plan/model/transformer_sizes.hpp>
@@ -74,6 +75,14 @@ void transformer_forward_begin(const Context& ctx, const TransformerDims& dims, 
                                const TransformerBuffers& buffers);
 void transformer_backward_begin(const Context& ctx, const TransformerDims& dims, Role role,
                                 const TransformerBuffers& buffers);
+
+/// With learned routing: how many elements this rank sends to the experts of each rank, and then
+/// how many it receives from each. `sent` and `received` are counts of rows as the ranks exchange
+/// them, by expert. Waits for the kernels that make them. Throws PlanError if more arrive than the
+/// plan has room for.
+std::vector<std::int64_t> transformer_routed_parts(const Context& ctx, const TransformerDims& dims,
+                                                   const std::int32_t* sent,
+                                                   const std::int32_t* received);
 
 /// Attention of a block whose ranks divide samples, once the ranks have exchanged q, k and v (or
 /// the gradient of the output): of all tokens, with this rank's heads. The passes of attn_proj are

@@ -163,6 +163,7 @@ struct Prepared {
   dnnl::memory a, b, bias, c, scratch;
   std::unordered_map<int, dnnl::memory> args;
   std::int64_t scratch_bytes = 0;  // of the primitives, which use it one after the other
+  std::int64_t used = 0;           // the number of the call that used it last
 
   std::int64_t packed_bytes() const {
     return (packed_a ? packed_a->bytes() : 0) + (packed_b ? packed_b->bytes() : 0);
@@ -179,14 +180,21 @@ struct MatMul::Impl {
     auto operator<=>(const Key&) const = default;
   };
 
-  explicit Impl(std::int64_t cap) : cap_bytes(cap) {}
+  explicit Impl(std::int64_t cap) : cap_bytes(cap) {
+    dnnl::set_primitive_cache_capacity(most_prepared);
+  }
 
   Prepared prepare(const Key& key) const;
   Prepared& find(const Key& key, std::int64_t& prepare_ns);
+  void forget_oldest();
   void run(Prepared& p, const void* a, const void* b, void* c, const void* bias,
            std::span<std::byte> scratch);
 
+  // A prepared product takes some 50 KB. Where learned routing decides how many rows an expert has,
+  // there would be thousands.
+  static constexpr int most_prepared = 512;
   std::int64_t cap_bytes;
+  std::int64_t calls = 0;
   dnnl::engine engine{dnnl::engine::kind::cpu, 0};
   dnnl::stream stream{engine};
   std::map<Key, Prepared> cache;
@@ -257,10 +265,18 @@ Prepared& MatMul::Impl::find(const Key& key, std::int64_t& prepare_ns) {
   auto it = cache.find(key);
   if (it == cache.end()) {
     const auto start = Clock::now();
+    if (cache.size() == most_prepared) forget_oldest();
     it = cache.emplace(key, prepare(key)).first;
     prepare_ns += ns_since(start);
   }
+  it->second.used = ++calls;
   return it->second;
+}
+
+void MatMul::Impl::forget_oldest() {
+  cache.erase(std::min_element(cache.begin(), cache.end(), [](const auto& a, const auto& b) {
+    return a.second.used < b.second.used;
+  }));
 }
 
 void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const void* bias,

@@ -18,7 +18,8 @@ namespace shardmark {
 
 enum class ProductMethod : std::uint8_t;
 
-/// Prepares a primitive for each shape at its first use and keeps it. Not thread-safe; local.
+/// Prepares a primitive for each shape at its first use and keeps it, a host the last 512. Not
+/// thread-safe; local.
 class MatMul {
  public:
   /// A product may use at most `scratch_cap_bytes` of its caller's scratch.

@@ -14,6 +14,8 @@ std::string undividable_blocks(const Decoder& d, bool experts_too) {
   if (experts_too) dense.moe = {};
   if (!is_plain(dense) || d.attention.qkv != QkvLayout::separate || !d.mlp.gated || d.mlp.joined)
     return fmt::format("blocks of another kind than {}'s", experts_too ? "Mixtral" : "Llama");
+  if (experts_too && d.moe.routing == Routing::learned)
+    return "rows whose number model.routing \"learned\" decides";
   if (experts_too && (some_lack_experts(d) || d.moe.shared_ffn > 0))
     return "layers without experts, or with a shared one";
   if (d.attention.bias || d.mlp.bias) return "biases of the products that ranks add up";
@@ -53,7 +55,6 @@ std::string unspreadable(const ModelSpec& s, std::int64_t ranks) {
   if (moe.in_out || moe.interleaved)
     return "experts whose weights are laid out as gpt_oss has them";
   if (moe.balance_loss > 0) return "a loss that balances experts";
-  if (moe.routing == Routing::learned) return "model.routing \"learned\"";
   return {};
 }
 

@@ -9,10 +9,10 @@ constexpr auto ops =
                    "all_reduce", "reduce", "broadcast", "all_to_all", "barrier");
 constexpr auto kernels = enum_names<Kernel>(
     "none", "init_param", "zero", "load_batch", "forward", "backward", "forward_end",
-    "backward_end", "forward_begin", "backward_begin", "attention", "attention_backward",
-    "split_heads", "join_heads", "split_tokens", "join_tokens", "accumulate", "convert", "scale",
-    "interleave", "rearrange", "quantize", "dequantize", "quantize_int4", "reduce_int4",
-    "dequantize_int4", "sum_parts", "orthogonalize", "overflow", "grad_norm", "clip",
+    "backward_end", "forward_begin", "backward_begin", "count_routed", "attention",
+    "attention_backward", "split_heads", "join_heads", "split_tokens", "join_tokens", "accumulate",
+    "convert", "scale", "interleave", "rearrange", "quantize", "dequantize", "quantize_int4",
+    "reduce_int4", "dequantize_int4", "sum_parts", "orthogonalize", "overflow", "grad_norm", "clip",
     "clip_gradient", "unscale", "rescale", "adamw", "lion", "sgd", "adagrad", "muon");
 constexpr auto lanes = enum_names<Lane>("compute", "comm", "copy", "disk");
 constexpr auto roles = enum_names<Role>(

@@ -40,6 +40,7 @@ enum class Kernel : std::uint8_t {
   backward_end,
   forward_begin,
   backward_begin,
+  count_routed,
   attention,
   attention_backward,
   split_heads,
@@ -71,7 +72,7 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 39;
+inline constexpr std::size_t enum_size<Kernel> = 40;
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;

@@ -23,6 +23,21 @@ Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group
   return sum;
 }
 
+// A rank sends the rows at home, and receives at most what `away` has room for.
+RoutedRange routed_range(const Program& program, const SegmentRuns& runs) {
+  RoutedRange range;
+  for (std::size_t s = 0; s < runs.size(); ++s)
+    for (const Event& e : program.segments[s].events) {
+      if (e.routed == Routed::no) continue;
+      const Operand* ops = &program.operands[static_cast<std::size_t>(e.operands.first)];
+      const auto [home, away] =
+          e.routed == Routed::away ? std::pair(ops[0], ops[1]) : std::pair(ops[1], ops[0]);
+      range.fewest += runs[s] * (home.elems - e.elems);
+      range.most += runs[s] * (std::max(home.elems, away.elems) - e.elems);
+    }
+  return range;
+}
+
 LinkVolume copies_of_runs(const Program& program, const SegmentRuns& runs) {
   LinkVolume sum{};
   for (std::size_t s = 0; s < runs.size(); ++s) add(sum, link_volume(program.segments[s], runs[s]));

@@ -23,6 +23,12 @@ SegmentRuns planned_runs(const Program& program, const std::vector<bool>& skippe
 
 /// The collectives of `runs`, of one group or of all. Operations that do not occur are absent.
 Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group = all_groups);
+/// By how many elements the routed all_to_alls of `runs` (Event::routed) may differ from the
+/// plan's; both are 0 if none is routed.
+struct RoutedRange {
+  std::int64_t fewest = 0, most = 0;
+};
+RoutedRange routed_range(const Program& program, const SegmentRuns& runs);
 /// The copies between tiers of `runs`.
 LinkVolume copies_of_runs(const Program& program, const SegmentRuns& runs);
 /// Which segments run at all, for footprint().

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cmath>
 
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/layout_offsets.hpp>
@@ -46,9 +47,7 @@ std::int64_t lane_at(const TransformerDims& d, std::int64_t place) {
 }
 
 std::int64_t pairs_to(const TransformerDims& d, std::int64_t lane, std::int64_t place) {
-  const MoeSpec& moe = d.decoder->moe;
-  if (moe.routing == Routing::learned) return pairs_of(d);
-  const std::int64_t own = moe.experts / d.expert_part.ranks;
+  const std::int64_t own = d.decoder->moe.experts / d.expert_part.ranks;
   return pairs_in_lane(d, lane, place * own, own);
 }
 
@@ -59,10 +58,27 @@ std::int64_t arriving_pairs(const TransformerDims& d) {
   return pairs;
 }
 
+std::int64_t arrivals_room(const TransformerDims& d) {
+  const MoeSpec& moe = d.decoder->moe;
+  const std::int64_t balanced = arriving_pairs(d);
+  if (moe.routing == Routing::balanced) return balanced;
+  const double room = std::ceil(moe.room * static_cast<double>(balanced));
+  return std::min(static_cast<std::int64_t>(room), size_mul(pairs_of(d), d.expert_part.ranks));
+}
+
+std::int64_t largest_part(const TransformerDims& d) {
+  if (d.decoder->moe.routing == Routing::learned) return pairs_of(d);
+  std::int64_t most = 0;
+  for (std::int64_t place = 0; place < d.expert_part.ranks; ++place)
+    for (std::int64_t lane = 0; lane < row_lanes(d).count; ++lane)
+      most = std::max(most, pairs_to(d, lane, place));
+  return most;
+}
+
 namespace {
 
 void take_arrivals(const TransformerDims& d, Offsets& o, MixtureSaved& s) {
-  const std::int64_t arriving = arriving_pairs(d), f = d.decoder->moe.ffn;
+  const std::int64_t arriving = arrivals_room(d), f = d.decoder->moe.ffn;
   s.arrived = o.take(size_mul(arriving, d.hidden));
   s.gate = o.take(size_mul(arriving, f));
   s.up = o.take(size_mul(arriving, f));
@@ -75,7 +91,7 @@ void take_arrivals(const TransformerDims& d, Offsets& o, MixtureSaved& s) {
 
 // The rows of which experts compute products.
 std::int64_t expert_rows(const TransformerDims& d) {
-  return d.expert_part.cuts() ? arriving_pairs(d) : pairs_of(d);
+  return d.expert_part.cuts() ? arrivals_room(d) : pairs_of(d);
 }
 
 }  // namespace

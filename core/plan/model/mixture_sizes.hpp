@@ -31,14 +31,19 @@ RowLanes row_lanes(const TransformerDims& dims);
 std::int64_t lane_at(const TransformerDims& dims, std::int64_t place);
 
 /// If ranks divide the experts of a layer: how many pairs a rank of `lane` sends to the rank at
-/// `place` of their group, and how many arrive at this one. With learned routing, the most that may
-/// be.
+/// `place` of their group, and how many arrive at this one, with balanced routing. Learned routing
+/// is taken to do the same on average.
 std::int64_t pairs_to(const TransformerDims& dims, std::int64_t lane, std::int64_t place);
 std::int64_t arriving_pairs(const TransformerDims& dims);
+/// How many may arrive: as many with balanced routing, and MoeSpec::room times as many with learned
+/// routing, but no more than the ranks have together.
+std::int64_t arrivals_room(const TransformerDims& dims);
+/// The most pairs that one rank may send another.
+std::int64_t largest_part(const TransformerDims& dims);
 
-/// Offsets in `saved`. R is the number of rows, P of pairs, A of pairs that arrive from the ranks
-/// that divide experts, E of experts, h the hidden size, and f and s are the widths of an expert
-/// and of the shared one.
+/// Offsets in `saved`. R is the number of rows, P of pairs, A of pairs that may arrive from the
+/// ranks that divide experts, E of experts, h the hidden size, and f and s are the widths of an
+/// expert and of the shared one.
 struct MixtureSaved {
   std::int64_t probabilities = 0;  // [R][E], fp32, of the router
   std::int64_t weights = 0;        // [P], fp32, by row and choice

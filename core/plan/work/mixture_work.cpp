@@ -66,6 +66,7 @@ class MixtureWork : private WorkLists {
       case Kernel::forward_begin:
         small("count_rows", moe_.experts, 1);
         return stream("collect_rows", pairs_ * h, h, 2);
+      case Kernel::count_routed: return;  // a few integers, which the host reads
       case Kernel::forward_end:
         stream("convert", pairs_ * h, 1, 2);
         return combine(d_.dtype, false);

@@ -143,9 +143,12 @@ void ComputeWriter::end_backward() {
 
 void ComputeWriter::begin_exchanged(Kernel kernel, int module) {
   const bool forward = kernel == Kernel::forward_begin;
-  experts_.begin(forward);
+  experts_.begin(forward, module);
   write(kernel, module, {}, {});
-  if (forward) experts_.send_counts();
+  if (forward) {
+    experts_.send_counts();
+    if (experts_.routes()) write(Kernel::count_routed, module, {}, {});
+  }
   experts_.send_away(forward);
 }
 

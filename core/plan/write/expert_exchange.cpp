@@ -22,23 +22,24 @@ ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExcha
     to_.push_back(elems(pairs_to(d, lanes.own, place)));
     from_.push_back(elems(pairs_to(d, lane_at(d, place), d.expert_part.rank)));
     own_ += to_.back();
-    for (std::int64_t lane = 0; lane < lanes.count; ++lane) {
-      const std::int64_t part = elems(pairs_to(d, lane, place));
-      smallest = std::min(smallest, part);
-      largest_ = std::max(largest_, part);
-    }
+    for (std::int64_t lane = 0; lane < lanes.count; ++lane)
+      smallest = std::min(smallest, elems(pairs_to(d, lane, place)));
   }
+  largest_ = elems(largest_part(d));
   even_ = smallest == largest_;
+  routes_ = d.decoder->moe.routing == Routing::learned;
   first_own_ = elems(lanes.own * lanes.places);
   const std::int64_t experts = d.decoder->moe.experts;
   counts_sent_ = w_.slot("counts.sent", Category::activation, Dtype::int32, experts);
   counts_received_ = w_.slot("counts.received", Category::activation, Dtype::int32, experts);
   home_ = w_.slot("rows.home", Category::activation, d.dtype, elems(lanes.all_places()));
-  away_ = w_.slot("rows.away", Category::activation, d.dtype, elems(arriving_pairs(d)));
+  away_ = w_.slot("rows.away", Category::activation, d.dtype, elems(arrivals_room(d)));
+  p_.slots[static_cast<std::size_t>(away_)].partly = routes_;
   lanes_.declare(d, home_);
 }
 
-void ExpertExchange::begin(bool forward) {
+void ExpertExchange::begin(bool forward, int module) {
+  module_ = module;
   w_.acquire(home_);
   if (lanes_.divides()) lanes_.begin(forward);
   if (!forward) return;
@@ -66,9 +67,12 @@ Operand ExpertExchange::own_rows(bool writes) const {
 
 // If all parts are equal, the call needs no list of them.
 void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int64_t>& to,
-                          const std::vector<std::int64_t>& from_each) {
-  if (!even_) {
-    w_.exchange(from, into, to, from_each, largest_, {}, p_.expert_group);
+                          const std::vector<std::int64_t>& from_each, Routed routed) {
+  if (routes_ || !even_) {
+    Event& e = w_.exchange(from, into, to, from_each, largest_, {}, p_.expert_group);
+    if (!routes_) return;
+    e.routed = routed;
+    e.module = module_;
     return;
   }
   const std::array operands{from, into};
@@ -79,11 +83,11 @@ void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int
 void ExpertExchange::send_away(bool forward) {
   if (lanes_.divides() && !forward) lanes_.sum();
   w_.acquire(away_);
-  send(own_rows(false), w_.write(away_), to_, from_);
+  send(own_rows(false), w_.write(away_), to_, from_, Routed::away);
 }
 
 void ExpertExchange::send_home(bool forward) {
-  send(w_.read(away_), own_rows(true), from_, to_);
+  send(w_.read(away_), own_rows(true), from_, to_, Routed::home);
   w_.release(away_);
   if (lanes_.divides() && forward) lanes_.gather();
 }

@@ -30,8 +30,11 @@ class ExpertExchange {
   int away() const { return away_; }
   const LaneExchange& lanes() const { return lanes_; }
 
-  /// To be called around a pass, before what is sent is made.
-  void begin(bool forward);
+  /// Whether learned routing decides in each step how many rows the ranks send each other.
+  bool routes() const { return routes_; }
+
+  /// To be called around a pass of `module`, before what is sent is made.
+  void begin(bool forward, int module);
   void end(bool forward);
   /// Sends the counts of rows; the rows, or their gradients, to the ranks that have the experts;
   /// and what comes of them back.
@@ -41,7 +44,7 @@ class ExpertExchange {
 
  private:
   void send(Operand from, Operand into, const std::vector<std::int64_t>& to,
-            const std::vector<std::int64_t>& from_each);
+            const std::vector<std::int64_t>& from_each, Routed routed);
 
   // What this rank sends of the rows at home: those of its lane.
   Operand own_rows(bool writes) const;
@@ -52,6 +55,8 @@ class ExpertExchange {
   std::vector<std::int64_t> to_, from_;  // elements, by place in the group
   std::int64_t largest_ = 0;             // that any two ranks exchange
   bool even_ = true;                     // all ranks send each other as much
+  bool routes_ = false;
+  int module_ = -1;  // around whose pass this is
   std::int64_t first_own_ = 0, own_ = 0;
   int counts_sent_ = -1, counts_received_ = -1, home_ = -1, away_ = -1;
 };

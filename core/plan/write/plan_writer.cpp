@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include <core/plan/write/plan_writer.hpp>
 
@@ -143,8 +144,11 @@ Event& PlanWriter::exchange(Operand send, Operand receive, std::span<const std::
                             std::span<const std::int64_t> from, std::int64_t largest_part,
                             std::span<const int> params, int group) {
   const std::array<Operand, 2> operands{send, receive};
+  const auto sum = [](std::span<const std::int64_t> parts) {
+    return std::accumulate(parts.begin(), parts.end(), std::int64_t{0});
+  };
   Event& e = collective(Op::all_to_all, Reduction::none, program_.slots[send.slot].dtype,
-                        std::max(send.elems, receive.elems), operands, params, group);
+                        std::max(sum(to), sum(from)), operands, params, group);
   std::vector<std::int64_t>& counts = program_.part_counts;
   e.parts = {static_cast<std::int32_t>(counts.size()), static_cast<std::int32_t>(2 * to.size())};
   e.largest_part = largest_part;

@@ -142,6 +142,22 @@ TEST_F(Axes, LetRanksThatDivideExpertsHaveBatchesOfTheirOwn) {
   EXPECT_EQ(infer_batch(deck.zero, 8, path_).global, 24);
 }
 
+TEST_F(Axes, SayWhatLearnedRoutingIsTakenToDo) {
+  const std::string path = folder_.write("m.json", mixture_deck);
+  const auto said = [&](const std::vector<std::string>& sets) {
+    std::string text;
+    for (const Finding& f : read_deck(path, sets, DeckUse::run).findings)
+      if (f.key == "model.routing") text = f.text;
+    return text;
+  };
+  EXPECT_EQ(said({}), "");
+  expect_says(said({"model.routing=learned"}), {"model.expert_room = 2", "equally many"});
+  expect_says(said({"model.routing=learned", "deepspeed.expert_parallel.enabled=false"}),
+              {"memory and messages do not depend on it"});
+  expect_says(message_of<DeckError>([&] { load_deck(path, {"model.expert_room=0.5"}); }),
+              {"model.expert_room = 0.5", "at least 1"});
+}
+
 TEST_F(Axes, RefuseSamplesBesideAnotherAxisInDeepSpeedsWords) {
   const auto refusal = [&](const std::string& path, std::vector<std::string> sets) {
     sets.push_back(by_samples);
@@ -172,6 +188,7 @@ TEST_F(Axes, TakeLayersAndExpertsByThePresetForMixtures) {
       {"deepspeed.use_data_before_expert_parallelism=true", "does not support it beside"},
       {"model.norm={\"of_q_and_k\": \"head\"}", "blocks of another kind than Mixtral's"},
       {"model.moe.shared_ffn=16", "with a shared one"},
+      {"model.routing=learned", "model.routing \"learned\""},
       {"model.kv_heads=1", "1 heads of keys and values"},
       {"model.tied_head=true", "a head tied to the embedding"},
       {R"(deepspeed={"train_micro_batch_size_per_gpu": 3, "bf16": {"enabled": true},
@@ -200,7 +217,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
   const std::string path = folder_.write("m.json", mixture_deck);
   std::vector<Refused> cases = {
       {"deepspeed.expert_parallel.autoep_size=4", "6 experts per layer"},
-      {"model.routing=learned", "model.routing \"learned\""},
       {"model.moe.bias=true", "experts with biases"},
       {"model.moe.gate={\"limit\": 7}", "whose gate has a limit"},
       {"model.moe.interleaved=true", "laid out as gpt_oss"},

@@ -172,6 +172,28 @@ TEST(DividedRun, DividedExpertsTrainNearlyTheSameIn16Bits) {
   }
 }
 
+// Tokens have the experts that their router prefers, so that in each step ranks exchange other
+// numbers of rows. The room is what all ranks have together.
+TEST(DividedRun, DividedExpertsTrainTheSameWithLearnedRouting) {
+  const std::vector<std::string> learned{"model.routing=learned", "model.expert_room=4"};
+  for (const bool again : {false, true}) {
+    Deck plain = mixture_deck(1, 2, 7, learned);
+    plain.run.activation_checkpointing = again;
+    const Trained want = train_in_groups(plain, 20);
+    for (const int e : degrees())
+      for (const int stage : {1, 2, 3}) {
+        if (again && stage == 3) continue;
+        SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e << " " << again);
+        Deck deck = plain;
+        deck.zero.stage = stage;
+        deck.zero.parallel.expert = e;
+        deck.zero.parallel.same_experts_near = stage == 2;
+        deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+        expect_near(train_in_groups(deck, 20), want, 1e-5);
+      }
+  }
+}
+
 // AutoEP calls the shared expert after the others.
 TEST(DividedRun, DividedExpertsTrainTheSameBesideASharedOne) {
   for (const bool again : {false, true}) {

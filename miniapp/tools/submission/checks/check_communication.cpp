@@ -15,6 +15,7 @@ namespace {
 // From the start of a call to its end, and the mean wait for the last rank in it.
 struct CallTimes {
   double p50, p99, late, bus_gb_s;
+  bool routed;
 };
 
 // Within a rank, calls begin and end in one step, so none is longer than the worst one. The time of
@@ -42,6 +43,7 @@ void check_calls(const std::string& name, const CallTimes& t, const Traffic& tim
   const auto calls = static_cast<double>(timed.calls);
   const double moved_gb = static_cast<double>(timed.bytes) * factor * 1e-9;
   if (moved_gb > 0 && t.bus_gb_s <= 0) return;  // all of the time was waiting
+  if (t.routed) return;                         // the plan does not know the bytes
   const bool known = moved_gb > 0;              // a call of no bytes has no bandwidth
   const double transfers = known ? moved_gb / t.bus_gb_s : 0;
   const Percentiles p{t.p50, t.p99, static_cast<std::size_t>(timed.calls)};
@@ -66,7 +68,8 @@ void check_collective_times(const RunFacts& facts, Findings& findings) {
       const std::string at = "/collectives/" + name;
       const auto it = timed.find(op);
       const CallTimes t{report.number(at + "/p50_s"), report.number(at + "/p99_s"),
-                        report.number(at + "/late_s"), report.number(at + "/bus_gb_per_s")};
+                        report.number(at + "/late_s"), report.number(at + "/bus_gb_per_s"),
+                        report.has(at + "/routed")};
       check_calls(name, t, it == timed.end() ? Traffic{} : it->second,
                   bus_factor(op, program.size_of(group)), worst_s, findings);
       findings.at_most({"the bus bandwidth of " + name + ", in GB/s,", t.bus_gb_s},

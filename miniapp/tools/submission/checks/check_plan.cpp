@@ -69,6 +69,26 @@ void check_plan(const RunFacts& facts, const std::string& plan, Findings& findin
   check_fit(facts, findings);
 }
 
+namespace {
+
+// What the report says that learned routing added to a collective.
+Traffic routed_traffic(const ReportReader& report, const std::string& name) {
+  const std::string at = "/collectives/" + name + "/routed";
+  if (!report.has(at)) return {};
+  return {0, report.integer(at + "/elems"), report.integer(at + "/bytes")};
+}
+
+void check_routed(const std::string& name, const Traffic& routed, const RoutedRange& range,
+                  Findings& findings) {
+  findings.at_most({"elements that routing added to " + name, static_cast<double>(routed.elems)},
+                   {"what the plan has room for", static_cast<double>(range.most)});
+  findings.at_most(
+      {"elements that routing took from " + name, -static_cast<double>(routed.elems)},
+      {"what the plan has beyond the rows at home", -static_cast<double>(range.fewest)});
+}
+
+}  // namespace
+
 void check_collectives(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
   const Program& program = facts.planned.program;
@@ -80,13 +100,18 @@ void check_collectives(const RunFacts& facts, Findings& findings) {
       reported.erase(name);
       for (const char* side : {"predicted", "measured"}) {
         const std::string at = "/collectives/" + name + "/" + side;
+        const bool measured = side == std::string_view("measured");
+        const Traffic added = measured ? routed_traffic(report, name) : Traffic{};
         findings.compare(fmt::format("{} calls of {}", side, name), report.integer(at + "/calls"),
                          traffic.calls);
         findings.compare(fmt::format("{} elements of {}", side, name),
-                         report.integer(at + "/elems"), traffic.elems);
+                         report.integer(at + "/elems"), traffic.elems + added.elems);
         findings.compare(fmt::format("{} bytes of {}", side, name), report.integer(at + "/bytes"),
-                         traffic.bytes);
+                         traffic.bytes + added.bytes);
       }
+      const bool exchange = static_cast<int>(g) == program.expert_group && op == Op::all_to_all;
+      check_routed(name, routed_traffic(report, name),
+                   exchange ? routed_range(program, facts.runs) : RoutedRange{}, findings);
     }
   for (const std::string& name : reported)
     findings.refuse(fmt::format("collectives: the plan has no {}", printable(name)));

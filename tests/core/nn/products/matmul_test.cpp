@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Matrix products on the host: exceeding the scratch cap is an error, and calls and time are
-// counted.
+// counted, and the number of prepared products is bounded.
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
@@ -65,6 +65,24 @@ TEST(matmul, counts_and_records_what_was_asked_for) {
   EXPECT_GT(matmul.matmul_ns(), 0);
   ASSERT_EQ(matmul.recorded().size(), 1u);
   EXPECT_EQ(matmul.recorded()[0], s);
+}
+
+// Where routing is learned, an expert has another number of rows in each step.
+TEST(matmul, prepared_products_of_the_last_512_shapes_are_kept) {
+  if (on_a_gpu) GTEST_SKIP() << "cuBLASLt prepares nothing of that size";
+  MatMul matmul(cap);
+  Buffer<float> a(700 * 2), c(700 * 2);
+  Buffer<std::byte> scratch(cap);
+  const auto is_prepared_anew = [&](std::int64_t rows) {
+    const std::int64_t before = matmul.prepare_ns();
+    matmul(Space(), {rows, 2, 2, false, false, 2, 2, 2}, a.data(), a.data(), c.data(), nullptr,
+           {scratch.data(), static_cast<std::size_t>(cap)});
+    return matmul.prepare_ns() > before;
+  };
+  for (std::int64_t rows = 1; rows <= 513; ++rows) EXPECT_TRUE(is_prepared_anew(rows));
+  EXPECT_FALSE(is_prepared_anew(2));
+  EXPECT_TRUE(is_prepared_anew(1));
+  EXPECT_FALSE(is_prepared_anew(2)) << "used after the third shape";
 }
 
 }  // namespace

@@ -86,6 +86,41 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HonestRuns,
                                   std::to_string(std::get<1>(of.param));
                          });
 
+// Learned routing decides how many rows the ranks exchange, within what the plan has room for.
+TEST(RoutedRuns, AreVerifiedUnlessTheySendMoreThanThereIsRoomFor) {
+  const Workplace place;
+  const Json model{{"family", "decoder"},
+                   {"kv_heads", 2},
+                   {"ffn", 48},
+                   {"moe", {{"experts", 4}, {"per_token", 2}, {"ffn", 24}}}};
+  const Json experts{{"enabled", true}, {"autoep_size", 2}};
+  const std::string deck = place.deck(
+      2,
+      {{"model", model}, {"deepspeed", {{"expert_parallel", experts}}}, {"run", {{"steps", 7}}}});
+  const Outcome ran = run({.args = {"run", deck, "--out", place.out()}, .ranks = 2});
+  ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
+  const Outcome o = run({.args = {"submit", place.out(), "--out", place.path("a.zip")}});
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+
+  const Json::json_pointer exchange("/collectives/all_to_all expert");
+  ASSERT_TRUE(place.report().at(exchange).contains("routed")) << "all ranks had as many rows";
+  const auto verify_with = [&](std::int64_t more) {
+    ArchiveFiles files = read_archive(place.path("a.zip"));
+    change_run(files, "runs/1", [&](Json& report, std::string&) {
+      for (const char* figure : {"measured", "routed"}) {
+        Json& of = report[exchange][figure];
+        of["elems"] = of["elems"].get<std::int64_t>() + more;
+        of["bytes"] = of["bytes"].get<std::int64_t>() + 4 * more;
+      }
+    });
+    write_archive(place.path("forged.zip"), files);
+    return run({.args = {"verify", place.path("forged.zip")}});
+  };
+  const Outcome forged = verify_with(std::int64_t{1} << 40);
+  EXPECT_EQ(forged.status, 1) << forged.out << forged.err;
+  EXPECT_NE(forged.out.find("what the plan has room for"), std::string::npos) << forged.out;
+}
+
 std::vector<std::string> refusals(const Outcome& o) {
   std::vector<std::string> found;
   for (const std::string& line : lines_of(o.out))
