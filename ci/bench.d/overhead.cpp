@@ -24,7 +24,9 @@ void bench(const Machine& machine, int turns, const std::string& deck,
   for (const std::string& small : {fmt::format("model.hidden={}", 2 * heads),
                                    std::string("model.sequence=2"), std::string("model.vocab=256")})
     sets.push_back(small);
-  DeckSession tiny(machine, deck, sets, [] { return std::unique_ptr<Model>(new NoArithmetic); });
+  DeckSession tiny(machine, deck, sets, [](std::unique_ptr<Model>, const MatMul&) {
+    return std::make_unique<NoArithmetic>();
+  });
   const auto events = static_cast<double>(real.events_per_step());
   const auto tiny_events = static_cast<double>(tiny.events_per_step());
   constexpr int tiny_steps = 200;

@@ -2,6 +2,7 @@
 // A session of a deck in this process, as the driver opens it, without self-check and report.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -17,6 +18,7 @@
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/execute/session.hpp>
+#include <miniapp/models/make_model.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/run/bf16_choice.hpp>
 #include <miniapp/run/heap.hpp>
@@ -51,11 +53,12 @@ class Machine {
 /// A deck's session, at the beginning of training.
 class DeckSession {
  public:
-  using MakeModel = std::unique_ptr<Model> (*)();
+  using ReplaceModel =
+      std::function<std::unique_ptr<Model>(std::unique_ptr<Model> deck_model, const MatMul& matmul)>;
 
-  /// Collective. `make_model` makes another model than the deck's; null: the deck's own model.
+  /// Collective. `replace_model` makes another model out of the deck's; null: the deck's own model.
   DeckSession(const Machine& machine, const std::string& path, const std::vector<std::string>& sets,
-              MakeModel make_model = nullptr)
+              const ReplaceModel& replace_model = nullptr)
       : deck(load_deck(path, sets)) {
     const Idle idle = machine.node.idle();
     driver_lane_ = machine.make_lane();
@@ -68,9 +71,10 @@ class DeckSession {
     context.emplace(Context{Space(), *matmul});
     watch_.emplace(machine.world.comm(), deck.comm.timeout_s, idle);
     lanes_.emplace(make_run_lane(deck, machine.world.comm(), *watch_, {}, counters_), program);
+    std::unique_ptr<Model> model = make_model(deck, program, *context);
+    if (replace_model) model = replace_model(std::move(model), *matmul);
     session_.emplace(deck, program, *lanes_, *context,
-                     SessionOptions{.model = make_model != nullptr ? make_model() : nullptr,
-                                    .idle = idle});
+                     SessionOptions{.model = std::move(model), .idle = idle});
     runner().init();
   }
 
