@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -8,6 +9,7 @@
 #include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
+#include <miniapp/tools/advise/degrees.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
 #include <miniapp/tools/advise/next_change.hpp>
 
@@ -28,6 +30,29 @@ void add_batches(std::vector<DeckChanges>& all, const Batch& batch, const Parall
   for (const std::int64_t micro : {batch.micro / 2, batch.micro * 2})
     if (micro > 0 && sequences % micro == 0)
       all.push_back(batch_changes({batch.global, micro, sequences / micro}, parallel));
+}
+
+// One degree at a time, with the same sequences per step and the largest micro-batch that divides
+// the deck's.
+void add_degrees(std::vector<DeckChanges>& all, const Deck& deck, const AdviseCase& question,
+                 const Batch& batch) {
+  if (!traits(deck.model.family).has_arithmetic || deck.run.compute != Compute::train) return;
+  const ParallelSpec& own = deck.zero.parallel;
+  CandidateSpace space;
+  space.global_batch = batch.global;
+  space.ranks = question.ranks;
+  space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  space.parallel = own;
+  for (const ParallelSpec& p : other_degrees(deck, space)) {
+    const int changed =
+        (p.tensor != own.tensor) + (p.sequence != own.sequence) + (p.expert != own.expert);
+    if (changed != 1) continue;
+    const std::int64_t sequences = batch.global / data_parts(p, question.ranks);
+    const std::int64_t micro = std::gcd(sequences, batch.micro);
+    all.push_back(degree_changes(own, p));
+    for (auto& change : batch_changes({batch.global, micro, sequences / micro}, p))
+      all.back().push_back(std::move(change));
+  }
 }
 
 void add_offload(std::vector<DeckChanges>& all, const Deck& deck) {
@@ -62,6 +87,7 @@ std::vector<DeckChanges> single_changes(const Deck& deck, const AdviseCase& ques
   add_stages(all, deck);
   add_batches(all, batch, deck.zero.parallel);
   const bool deepspeed = traits(deck.run.schedule).follows_deepspeed;
+  if (deepspeed) add_degrees(all, deck, question, batch);
   if (deepspeed && !question.machine->device.is_host) add_offload(all, deck);
   all.push_back(
       {{"run.activation_checkpointing", deck.run.activation_checkpointing ? "false" : "true"}});

@@ -17,10 +17,11 @@ struct NextChange {
 };
 
 /// Evaluates single changes of the deck under its own schedule: another stage, twice or half the
-/// micro-batch at the same global batch, recomputation, offload to the host, buckets and overlap.
-/// If the deck does not fit, the answer is the fastest change with which it does; otherwise the
-/// fastest of all, if it gains at least 1 %. Empty: no single change helps. Changes that DeepSpeed
-/// or the reader refuses are left out. Throws DeckError if the deck itself is wrong.
+/// micro-batch at the same global batch, another degree of tensors, samples or experts,
+/// recomputation, offload to the host, buckets and overlap. If the deck does not fit, the answer is
+/// the fastest change with which it does; otherwise the fastest of all, if it gains at least 1 %.
+/// Empty: no single change helps. Changes that DeepSpeed or the reader refuses are left out. Throws
+/// DeckError if the deck itself is wrong.
 std::optional<NextChange> next_change(const AdviseCase& question);
 
 /// One or two sentences, also where there is no such change.
