@@ -12,6 +12,7 @@
 #include <io/checkpoint/consolidate.hpp>
 #include <io/checkpoint/folder.hpp>
 #include <io/checkpoint/state_reader.hpp>
+#include <io/deck/deck_reader.hpp>
 #include <io/files/durable_file.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -32,6 +33,20 @@ std::string checkpoint_in(std::string dir) {
                   dir, manifest_file));
 }
 
+// What the ranks that wrote it divided besides states; empty: nothing, or a deck that this version
+// refuses. The data of the run need not be here.
+std::string divided_by(const Manifest& m) {
+  std::string text;
+  try {
+    const LoadedDeck used = read_deck(m.deck, {R"(data={"source": "uniform"})"}, DeckUse::plan);
+    for (const MeshAxis& axis : used.deck.zero.parallel.axes())
+      if (axis.ranks > 1)
+        text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", axis.name(), axis.ranks);
+  } catch (const DeckError&) {
+  }
+  return text;
+}
+
 std::string describe(const std::string& folder, const Manifest& m) {
   std::string text;
   auto out = std::back_inserter(text);
@@ -41,6 +56,8 @@ std::string describe(const std::string& folder, const Manifest& m) {
   fmt::format_to(out, "  written by {}, schedule {}, ZeRO stage {}, ShardMark {}\n",
                  plural(m.world, "rank"), printable(m.schedule), m.stage,
                  m.versions.contains("shardmark") ? printable(m.versions.at("shardmark")) : "?");
+  if (const std::string axes = divided_by(m); !axes.empty())
+    fmt::format_to(out, "  divided by {}; a run with other degrees reads it, too\n", axes);
   fmt::format_to(out, "  model      {} parameters in {} tensors\n", m.elems(), m.params.size());
   std::string states;
   for (State s : m.stored())

@@ -39,6 +39,21 @@ TEST_F(Ckpt, InfoDescribesTheLatestOrTheNamedCheckpoint) {
   expect_has(o.err, {"contains no checkpoint", "manifest.json"});
 }
 
+TEST_F(Ckpt, InfoSaysWhatRanksDivided) {
+  EXPECT_EQ(run({.args = {"ckpt", "info", dir()}}).out.find("divided by"), std::string::npos);
+  place_.deck(1, {{"model",
+                   {{"family", "decoder"},
+                    {"kv_heads", 2},
+                    {"ffn", 48},
+                    {"moe", {{"experts", 4}, {"per_token", 2}, {"ffn", 24}}}}},
+                  {"deepspeed", {{"expert_parallel", {{"enabled", true}, {"autoep_size", 2}}}}},
+                  {"checkpoint", {{"dir", "divided"}, {"every", 2}}},
+                  {"run", {{"steps", 2}}}});
+  ASSERT_EQ(run({.args = place_.run_args(), .ranks = 2}).status, 0);
+  expect_has(run({.args = {"ckpt", "info", place_.path("divided")}}).out,
+             {"divided by expert_parallel.autoep_size = 2"});
+}
+
 // A manifest may list a great many files and parts, each of which is looked at once.
 TEST_F(Ckpt, InfoTakesTimeInProportionToTheManifest) {
   const std::string folder = dir() + "/step-00000004";

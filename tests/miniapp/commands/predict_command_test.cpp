@@ -177,10 +177,9 @@ TEST(Predict, OffersAChangeThatHolds) {
 
 // Whole experts do not fit a GPU under ZeRO-1.
 TEST(Predict, OffersADegreeThatHolds) {
-  const Json next = expect_change_that_holds({"mixtral-8x7b-ep8", "--set",
-                                              "deepspeed.expert_parallel.enabled=false",
-                                              "--machine", "dgx-h100", "--ranks", "32", "--format",
-                                              "json"});
+  const Json next = expect_change_that_holds(
+      {"mixtral-8x7b-ep8", "--set", "deepspeed.expert_parallel.enabled=false", "--machine",
+       "dgx-h100", "--ranks", "32", "--format", "json"});
   EXPECT_EQ(next.at("deck_changes").at("deepspeed.expert_parallel.autoep_size"), 8);
 }
 
