@@ -122,6 +122,9 @@ class TimedModel : public Model {
     times_.of[Part::attention] += attention;
     times_.of[part_of(program, event)] += all - products - attention;
   }
+  std::span<const std::int64_t> routed_parts(int module, Routed routed) const override {
+    return inner_->routed_parts(module, routed);
+  }
 
  private:
   std::unique_ptr<Model> inner_;
