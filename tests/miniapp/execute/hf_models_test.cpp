@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include <fmt/core.h>
 #include <gtest/gtest.h>
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/model_shape.hpp>
 #include <tests/support/hf_models.hpp>
 #include <tests/support/training.hpp>
@@ -73,6 +75,54 @@ void train_all(int stage, bool recompute) {
 
 TEST(HfModels, TrainAsTransformersDoesWhereBlocksRunAgain) {
   train_all(3, true);
+}
+
+// How ranks divide a model: into `degree` parts of its samples or experts.
+struct Division {
+  const char* what;
+  std::int64_t ParallelSpec::*axis;
+  std::string (*refusal)(const ModelSpec& spec, std::int64_t degree);
+};
+
+// The references' vocabulary of 61 tokens divides by nothing, so that AutoTP takes none of them.
+constexpr Division divisions[] = {{"samples", &ParallelSpec::sequence, unsplittable},
+                                  {"experts", &ParallelSpec::expert, unspreadable}};
+
+// Trains all models that ranks can divide by `d`, and returns how many there are. DeepSpeed's norm
+// has no experts at stage 0.
+int train_divided(const Division& d, std::int64_t degree, int stage) {
+  const ScratchFolder folder;
+  int trained = 0;
+  for (const json& c : hf_cases()) {
+    const json& r = c.at("reference");
+    Deck deck = hf_deck(c, stage, folder);
+    deck.zero.parallel.*d.axis = degree;
+    const std::int64_t parts = d.axis == &ParallelSpec::expert ? world() : world() / degree;
+    const std::int64_t batch = r.at("batch");
+    if (batch % parts != 0 || r.contains("micro_batch") || !d.refusal(deck.model, degree).empty())
+      continue;
+    SCOPED_TRACE(title(c) + fmt::format(", {} over {}", d.what, degree));
+    Training t(deck, MPI_COMM_WORLD);
+    t.init();
+    for (std::size_t s = 0; s < r.at("losses").size(); ++s) {
+      t.step();
+      EXPECT_LT(relative(t.losses[s], r.at("losses")[s]), 1e-5) << "step " << s;
+      EXPECT_LT(relative(t.norms[s], r.at("grad_norms")[s]), 1e-5) << "step " << s;
+    }
+    ++trained;
+  }
+  return trained;
+}
+
+// The norm is that of the float64 gradients, of which each rank has a part.
+TEST(DividedHfModels, TrainAsTransformersDoes) {
+  for (const Division& d : divisions) {
+    int trained = 0;
+    for (const std::int64_t degree : {2, 4})
+      for (const int stage : {1, 2, 3})
+        if (world() % degree == 0) trained += train_divided(d, degree, stage);
+    EXPECT_GE(trained, world() % 2 == 0 ? 9 : 0) << d.what;
+  }
 }
 
 class Stages : public ::testing::TestWithParam<int> {};
