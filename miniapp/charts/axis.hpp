@@ -29,7 +29,9 @@ struct Tick {
 struct ChartAxis {
   std::string unit;  // written at its end
   int log_base = 0;  // 10 or 2: logarithmic, with ticks at its powers; 0: linear
-  std::optional<double> low = {}, high = {};    // by default they follow from what is drawn
+  // By default they follow from what is drawn; a chart moves those that are given as far as what
+  // lies beyond them, so that no point is drawn at another place than its own.
+  std::optional<double> low = {}, high = {};
   std::vector<Tick> ticks = {};                 // by default at round values
   double closest = 0;                           // 1: ticks are at whole numbers
   std::string (*text)(double value) = nullptr;  // of a tick at a round value

@@ -20,19 +20,31 @@ struct Range {
   }
 };
 
-constexpr double headroom = 1.08;    // of a linear axis, above what is drawn
+constexpr double headroom = 1.08;    // of a linear axis, beyond what is drawn
+constexpr double log_margin = 1.15;  // the same of a logarithmic one
 constexpr double highest_level = 3;  // a level above so many times what else is drawn is left out
 
-// Gives an axis the ends that it lacks.
+// A logarithmic axis has no place for a value that is not positive, which leaves a gap instead.
+void leave_gaps(Chart& c) {
+  const auto has_place = [](const ChartAxis& axis, double v) {
+    return axis.log_base == 0 || v > 0;
+  };
+  for (Curve& curve : c.curves)
+    for (Datum& d : curve.data)
+      if (!has_place(c.x, d.x) || !has_place(c.y, d.y))
+        d.y = std::numeric_limits<double>::quiet_NaN();
+}
+
+// Gives an axis the ends that it lacks, and moves those that it has to what lies beyond them.
 void end_axis(ChartAxis& axis, Range seen, bool from_zero) {
-  if (!(seen.high >= seen.low)) seen = {0, 1};
-  if (axis.log_base > 0) {
-    if (!axis.low) axis.low = seen.low / 1.15;
-    if (!axis.high) axis.high = seen.high * 1.15;
-    return;
-  }
-  if (!axis.low) axis.low = from_zero ? std::min(0.0, seen.low) : seen.low;
-  if (!axis.high) axis.high = from_zero ? headroom * seen.high : seen.high;
+  if (!(seen.high >= seen.low)) seen = {axis.log_base > 0 ? 1.0 : 0.0, 1};
+  Range wanted = seen;
+  if (axis.log_base > 0)
+    wanted = {seen.low / log_margin, seen.high * log_margin};
+  else if (from_zero)
+    wanted = {std::min(0.0, headroom * seen.low), std::max(0.0, headroom * seen.high)};
+  if (!axis.low || *axis.low > seen.low) axis.low = wanted.low;
+  if (!axis.high || *axis.high < seen.high) axis.high = wanted.high;
   if (!(*axis.high > *axis.low)) axis.high = *axis.low + 1;
 }
 
@@ -196,8 +208,9 @@ bool has_data(const Chart& c) {
 }  // namespace
 
 std::vector<LegendEntry> draw_shapes(Svg& svg, const Chart& chart) {
-  if (!has_data(chart)) return {};
   Chart c = chart;
+  leave_gaps(c);
+  if (!has_data(c)) return {};
   end_axes(c);
   const Frame f = draw_frame(svg, c.height, c.x, c.y);
   draw_bands(svg, f, c.bands);

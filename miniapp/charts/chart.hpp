@@ -11,7 +11,7 @@ namespace shardmark::html {
 
 /// One value of a curve.
 struct Datum {
-  double x = 0, y = 0;     // a y that is not finite leaves a gap
+  double x = 0, y = 0;     // one that is not finite, or not above 0 on a logarithmic axis: a gap
   std::string title = {};  // appears under the mouse
   std::string label = {};  // is written beside it, if there is room
   std::string css = {};    // of its dot, if it differs from the curve's
@@ -53,8 +53,9 @@ struct Marks {
   std::vector<double> at;
 };
 
-/// The whole chart. The ends of an axis that are not given follow from what is drawn: a linear y
-/// axis begins at 0, so that lengths can be compared.
+/// The whole chart. Everything lies between the ends of its axes: those that are not given follow
+/// from what is drawn, and those that are given give way to it. A linear y axis contains 0, so that
+/// lengths can be compared.
 struct Chart {
   std::string label;  // describes the drawing to screen readers
   ChartAxis x, y;

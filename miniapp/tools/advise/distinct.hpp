@@ -14,6 +14,10 @@ namespace shardmark {
 /// is kept.
 std::vector<Candidate> distinct(std::vector<Candidate> candidates);
 
+/// Merges candidates that `distinct` leaves apart because of their stages alone: with one
+/// accumulation step stages 1 and 2 of DeepSpeed do the same. The first one remains.
+std::vector<Candidate> distinct_but_for_stage(std::vector<Candidate> candidates);
+
 /// Adds a key with its values to a list in which each key and each value stands once.
 void merge_idle(std::vector<IdleKey>& keys, const IdleKey& more);
 

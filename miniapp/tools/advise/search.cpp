@@ -22,7 +22,6 @@ namespace shardmark {
 namespace {
 
 constexpr std::size_t refined_per_kind = 1, kept_exact = 10;
-constexpr int most_rounds = 8;
 // Candidates that lack less than this part of the memory they need may fit with other knobs.
 constexpr double almost = 0.2;
 
@@ -62,9 +61,10 @@ std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace&
   return all;
 }
 
-// Plans the fastest ones, and the fastest with room and of each stage, with all layers.
+// Plans the fastest ones, and the fastest with room and of each stage, with all layers. Each round
+// makes some candidates exact, which may bring others to the front.
 void make_exact(Advice& advice) {
-  for (int round = 0; round < most_rounds; ++round) {
+  while (true) {
     std::vector<DeckChanges> changes;
     std::set<int> stages;
     std::set<bool> kinds;
@@ -291,6 +291,7 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
                               question.ranks, question.ranks_per_node);
   advice.crossings = crossings_of(question, advice.best_of_stage);
   advice.needed = needed_changes(advice);
+  advice.candidates = distinct_but_for_stage(std::move(advice.candidates));
   return advice;
 }
 

@@ -18,23 +18,31 @@ namespace {
 
 using namespace html;
 
-constexpr double most_percent = 60;
+constexpr double least_span =
+    1.6;  // what interpolation says over the measured time, and its inverse
 
-double percent(const LeftOut& p) {
-  return std::clamp(p.error() * 100, -most_percent, most_percent);
+// A ratio as a difference: "+100" of 2.
+std::string percent_more(double ratio) {
+  const double percent = (ratio - 1) * 100;
+  return std::abs(percent) < 0.05 ? "0" : fmt::format("{:+.4g}", percent);
 }
 
+// Half and twice the measured time are equally far from it.
 std::string residuals(const std::vector<LeftOut>& points) {
   Curve between{"series0", "between other points", {}, Curve::Form::dots};
   Curve outside{"series3", "outside of the others", {}, Curve::Form::dots};
   for (const LeftOut& p : points)
     (p.beyond > 1.01 ? outside : between)
-        .data.push_back({p.seconds, percent(p),
+        .data.push_back({p.seconds, p.interpolated_s / p.seconds,
                          fmt::format("{}: measured {}, interpolated {}", p.table,
                                      duration(p.seconds), duration(p.interpolated_s))});
   return to_html(Chart{"Error of interpolation over the measured time of each point",
                        {.unit = "measured time", .log_base = 10, .text = duration},
-                       {.unit = "error, %", .low = -most_percent, .high = most_percent},
+                       {.unit = "error, %",
+                        .log_base = 2,
+                        .low = 1 / least_span,
+                        .high = least_span,
+                        .text = percent_more},
                        360,
                        {},
                        {},
@@ -63,7 +71,7 @@ std::string by_table(const std::vector<LeftOut>& points) {
 }
 
 std::string collectives(const Machine& m) {
-  Table table{"Collectives", {"verb", "ranks", "bytes", "time", "GB/s of the array"}, {}};
+  Table table{"", {"verb", "ranks", "bytes", "time", "GB/s of the array"}, {}};
   for (const NetworkLevel& level : m.network)
     for (const CollectiveTimes& t : level.collectives)
       for (const TimePoint& p : t.points)

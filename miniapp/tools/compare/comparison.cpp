@@ -42,6 +42,8 @@ std::string bandwidth(double gb) {
 std::string label_of(const std::string& name) {
   if (name.ends_with(gb_per_s))
     return name.substr(0, name.size() - gb_per_s.size()) + " bus bandwidth";
+  for (const std::string_view unit : {", s", ", bytes"})
+    if (name.ends_with(unit)) return name.substr(0, name.size() - unit.size());
   return name + (name.ends_with(" calls") ? ", whole run" : "");
 }
 
@@ -79,7 +81,7 @@ std::vector<std::string> names_of(const std::vector<Subject>& subjects) {
 }
 
 ComparedRow figure_row(const std::vector<Subject>& subjects, const std::string& name) {
-  ComparedRow row{label_of(name), {}};
+  ComparedRow row{label_of(name), {}, {}, name};
   for (const Subject& s : subjects) {
     const auto found = s.figures.find(name);
     const bool has = found != s.figures.end();

@@ -18,6 +18,7 @@ struct ComparedRow {
   std::string name;
   std::vector<std::string> cells;
   std::vector<std::string> relations = {};  // to the first subject; empty where there is none
+  std::string figure = {};                  // its name in Subject::figures, if it is one
 };
 
 struct Comparison {

@@ -54,11 +54,11 @@ std::string differences_table(const Comparison& c, const std::string& caption,
 std::string bars(const Comparison& c, const ComparedRow& row) {
   double most = 0;
   for (const Subject& s : c.subjects)
-    if (s.figures.contains(row.name)) most = std::max(most, s.figures.at(row.name));
+    if (s.figures.contains(row.figure)) most = std::max(most, s.figures.at(row.figure));
   if (most <= 0) return {};
   html::Table table{"", {}, {}, 1, 1, "bars"};
   for (std::size_t i = 0; i < c.subjects.size(); ++i) {
-    const auto found = c.subjects[i].figures.find(row.name);
+    const auto found = c.subjects[i].figures.find(row.figure);
     const double value = found == c.subjects[i].figures.end() ? 0 : found->second;
     table.rows.push_back({html::breakable(c.subjects[i].label),
                           row.cells[i].empty() ? "–" : html::escape(row.cells[i]),
@@ -79,7 +79,7 @@ std::string main_figures(const Comparison& c) {
   for (const char* name : drawn_figures) {
     if (name == left_out) continue;
     for (const ComparedRow& row : c.figures)
-      if (row.name == name) text += bars(c, row);
+      if (row.figure == name) text += bars(c, row);
   }
   return text;
 }

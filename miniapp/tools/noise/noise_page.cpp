@@ -31,13 +31,14 @@ ChartAxis delays_axis(const Noise& noise, const char* unit) {
       .unit = unit, .log_base = 10, .low = low, .high = std::max(10 * low, high), .text = duration};
 }
 
-// Over each delay, one in how many quanta is as long or longer.
-std::vector<Datum> rarity(const Distribution& delays) {
+// Over each delay, one in how many quanta is as long or longer. Delays below `shortest_s` are drawn
+// there.
+std::vector<Datum> rarity(const Distribution& delays, double shortest_s) {
   std::vector<Datum> line;
   const auto all = static_cast<double>(delays.count());
   std::int64_t below = 0;
   for (const Distribution::Value& v : delays.values) {
-    line.push_back({std::max(v.s, shortest_shown_s), all / (all - static_cast<double>(below))});
+    line.push_back({std::max(v.s, shortest_s), all / (all - static_cast<double>(below))});
     below += v.count;
   }
   return line;
@@ -56,7 +57,7 @@ std::string rarity_chart(const Noise& noise, const std::vector<const NoiseGroup*
   for (const NoiseGroup* g : groups)
     chart.curves.push_back({fmt::format("series{}", chart.curves.size()),
                             g->rank < 0 ? g->host : fmt::format("rank {} ({})", g->rank, g->host),
-                            rarity(g->delays), Curve::Form::steps});
+                            rarity(g->delays, *chart.x.low), Curve::Form::steps});
   return to_html(chart);
 }
 
@@ -94,7 +95,7 @@ std::string rank_chart(const Noise& noise) {
     for (std::size_t r = 0; r < ranks; r += stride) {
       const NoiseGroup& g = noise.ranks[r];
       const double s = g.delays.quantile(m.p);
-      curve.data.push_back({static_cast<double>(r), std::clamp(s, *chart.y.low, *chart.y.high),
+      curve.data.push_back({static_cast<double>(r), std::max(s, *chart.y.low),
                             fmt::format("rank {}, {}: {}", g.rank, g.host, duration(s))});
     }
   }

@@ -105,15 +105,6 @@ std::vector<std::string> predicted_cells(const PredictedFigures& f) {
   return cells;
 }
 
-// The predicted time of a step, and the error where a step was measured.
-std::vector<std::string> short_prediction(const SweepPoint& p) {
-  if (!p.predicted) return {};
-  std::vector<std::string> cells{fmt::format("{:.2f}", p.predicted->step_s * 1e3)};
-  if (p.run && p.run->step_p50_s > 0)
-    cells.push_back(relation(p.predicted->step_s, p.run->step_p50_s));
-  return cells;
-}
-
 bool any_predicted(const Sweep& sweep) {
   return std::any_of(sweep.points.begin(), sweep.points.end(),
                      [](const SweepPoint& p) { return p.predicted.has_value(); });
@@ -170,6 +161,22 @@ std::string sweep_csv(const Sweep& sweep) {
   return text;
 }
 
+std::vector<std::string> prediction_head(const Sweep& sweep) {
+  if (!any_predicted(sweep)) return {};
+  if (sweep.planned) return {"predicted ms"};
+  return {"predicted ms", "error"};
+}
+
+// The predicted time of a step, and the error where a step was measured.
+std::vector<std::string> prediction_cells(const SweepPoint& p, std::size_t columns) {
+  std::vector<std::string> cells(columns);
+  if (!p.predicted || columns == 0) return cells;
+  cells[0] = fmt::format("{:.2f}", p.predicted->step_s * 1e3);
+  if (columns > 1 && p.run && p.run->step_p50_s > 0)
+    cells[1] = relation(p.predicted->step_s, p.run->step_p50_s);
+  return cells;
+}
+
 std::string sweep_text(const Sweep& sweep) {
   std::vector<std::vector<std::string>> rows(1, {"ranks"});
   auto& head = rows[0];
@@ -179,10 +186,8 @@ std::string sweep_text(const Sweep& sweep) {
   if (!sweep.planned)
     for (const char* name : {"step ms", "exposed ms", "hidden ms", "tokens/s"})
       head.emplace_back(name);
-  const bool predicted = any_predicted(sweep);
-  const std::size_t predicted_columns = !predicted ? 0 : sweep.planned ? 1 : 2;
-  if (predicted) head.emplace_back("predicted ms");
-  if (predicted_columns > 1) head.emplace_back("error");
+  const std::vector<std::string> predicted = prediction_head(sweep);
+  append(head, predicted, predicted.size());
   std::string reasons;
   for (const SweepPoint& p : sweep.points) {
     auto& row = rows.emplace_back(std::vector<std::string>{std::to_string(p.at.ranks)});
@@ -205,7 +210,7 @@ std::string sweep_text(const Sweep& sweep) {
                                               fmt::format("{:.0f}", p.run->tokens_per_s)}
                    : std::vector<std::string>{},
              4);
-    if (predicted) append(row, short_prediction(p), predicted_columns);
+    append(row, prediction_cells(p, predicted.size()), predicted.size());
     if (!p.reason.empty())
       reasons += fmt::format("  {} on {}, {}: {}\n", to_string(p.state), plural(p.at.ranks, "rank"),
                              printable(join(p.at.sets(), " ")), printable(p.reason));

@@ -28,6 +28,11 @@ std::string sweep_csv(const Sweep& sweep);
 /// The table that is printed at the end, in columns.
 std::string sweep_text(const Sweep& sweep);
 
+/// The columns of predicted steps in tables for people, none without a prediction, and the cells of
+/// a point, of which there are `columns`.
+std::vector<std::string> prediction_head(const Sweep& sweep);
+std::vector<std::string> prediction_cells(const SweepPoint& p, std::size_t columns);
+
 /// "6 points: 4 VALID, 1 INVALID, 1 refused".
 std::string sweep_summary(const Sweep& sweep);
 

@@ -48,6 +48,42 @@ TEST(Chart, a_level_is_drawn_unless_it_would_flatten_the_rest) {
   EXPECT_TRUE(has(far, "budget: 4 GiB, far above this drawing")) << far;
 }
 
+// The plot is from 34 to 224 in height: each dot lies in it at its own place, and the ends of the
+// axis, which were given for the others, are those of the dots.
+TEST(Chart, ends_that_are_given_give_way_to_what_lies_beyond_them) {
+  for (const int base : {0, 10}) {
+    Chart chart = over({{1, 0.5}, {2, 5}, {3, 100}, {4, 300}}, Curve::Form::dots);
+    chart.y.log_base = base;
+    chart.x.low = 2, chart.x.high = 3;
+    chart.y.low = 1, chart.y.high = 10;
+    const auto dots =
+        find_matches(draw(chart, chart_width), "<circle cx=\"([0-9.-]+)\" cy=\"([0-9.-]+)\"");
+    ASSERT_EQ(dots.size(), 4U);
+    for (std::size_t i = 0; i < 4; ++i) {
+      EXPECT_NEAR(std::stod(dots[i][1]), 64 + 880.0 * static_cast<double>(i) / 3, 0.1);
+      EXPECT_GT(std::stod(dots[i][2]), 34);
+      EXPECT_LT(std::stod(dots[i][2]), 224.1);
+      if (i > 0) EXPECT_LT(std::stod(dots[i][2]), std::stod(dots[i - 1][2]) - 1);
+    }
+  }
+}
+
+TEST(Chart, values_below_0_have_room_on_both_sides) {
+  const auto dots = find_matches(draw(over({{0, -3}, {1, -1}}, Curve::Form::dots), chart_width),
+                                 "<circle cx=\"[0-9.]+\" cy=\"([0-9.-]+)\"");
+  ASSERT_EQ(dots.size(), 2U);
+  EXPECT_LT(std::stod(dots[0][1]), 224 - 5);
+  EXPECT_GT(std::stod(dots[1][1]), 34 + 5);
+}
+
+TEST(Chart, a_logarithmic_axis_has_no_place_for_0) {
+  Chart chart = over({{0, 1}, {1, 0}, {2, 2}, {3, -1}}, Curve::Form::dots);
+  chart.y.log_base = 10;
+  const std::string text = draw(chart, chart_width);
+  EXPECT_EQ(find_matches(text, "<circle ").size(), 2U) << text;
+  EXPECT_FALSE(has(text, "inf") || has(text, "nan")) << text;
+}
+
 TEST(Chart, what_is_not_finite_leaves_a_gap) {
   const std::string text = draw(over({{0, 1}, {1, 2}, {2, NAN}, {3, 1}, {4, 1}}), chart_width);
   EXPECT_EQ(find_matches(text, "<path ").size(), 2U);

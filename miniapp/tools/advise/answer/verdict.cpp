@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <miniapp/tools/advise/answer/configuration.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
 #include <miniapp/tools/advise/answer/subject.hpp>
@@ -99,7 +100,7 @@ std::string what_has_room(const Advice& a) {
 std::string deck_as_it_is(const Advice& a) {
   if (sets_for(a.question.framework).empty() || a.as_given.schedule == a.deck.run.schedule)
     return "The deck as it is";
-  return fmt::format("The deck under the schedule {}, otherwise as it is",
+  return fmt::format("The deck under the schedule {}, otherwise as it is,",
                      to_string(a.as_given.schedule));
 }
 
@@ -112,7 +113,9 @@ std::string what_the_deck_gives(const Advice& a) {
                : "";
   // Another global batch is another training, which is not compared.
   if (given.values.empty() || a.given_batch != a.global_batch) return "";
-  return fmt::format(" {}, {} {}, is {} and takes {}.", deck_as_it_is(a),
+  std::string deck = deck_as_it_is(a);
+  if (!deck.ends_with(',')) deck += ',';
+  return fmt::format(" {} {} {}, is {} and takes {}.", deck,
                      given.stage == a.candidates.front().stage ? "also stage" : "stage",
                      given.stage, speed_beside(given, a.candidates.front()),
                      human_bytes(given.bytes[Tier::device]));
@@ -181,12 +184,25 @@ std::string why_not(const Advice& a, int stage) {
                                           refusal_clause(a.deck, refused->refusal));
 }
 
+// Whether a stage makes no difference to the candidate.
+bool has_the_plan_of(const Candidate& c, int stage) {
+  const std::string key(key_path<&ZeroSpec::stage>());
+  return std::any_of(c.without_effect.begin(), c.without_effect.end(), [&](const IdleKey& idle) {
+    return idle.key == key && std::find(idle.values.begin(), idle.values.end(),
+                                        std::to_string(stage)) != idle.values.end();
+  });
+}
+
 std::string other_stages(const Advice& a) {
   const Candidate& best = a.candidates.front();
   std::string text;
   for (std::size_t i = 1; i < a.best_of_stage.size(); ++i) {
     const Candidate& other = a.best_of_stage[i];
     if (a.with_room && a.with_room->changes == other.changes) continue;  // it is named already
+    if (has_the_plan_of(best, other.stage)) {
+      text += fmt::format(" Stage {} has the same plan.", other.stage);
+      continue;
+    }
     text += fmt::format(" The best of stage {} is {} and takes {}.", other.stage,
                         speed_beside(other, best), human_bytes(other.bytes[Tier::device]));
   }

@@ -215,6 +215,8 @@ std::string points_table(const Sweep& sweep) {
   if (!sweep.planned)
     for (const char* name : {"resident", "step p50 ms", "exposed ms", "hidden ms", "tokens/s"})
       table.head.emplace_back(name);
+  const std::vector<std::string> predicted = prediction_head(sweep);
+  table.head.insert(table.head.end(), predicted.begin(), predicted.end());
   table.head.emplace_back("");
   for (std::size_t i = 0; i < sweep.points.size() && i < most_rows; ++i) {
     const SweepPoint& p = sweep.points[i];
@@ -224,6 +226,7 @@ std::string points_table(const Sweep& sweep) {
     for (std::string& cell : plan_cells(p)) row.push_back(std::move(cell));
     if (!sweep.planned)
       for (std::string& cell : run_cells(p)) row.push_back(std::move(cell));
+    for (std::string& cell : prediction_cells(p, predicted.size())) row.push_back(std::move(cell));
     std::string note = escape(p.reason);
     if (p.run)
       note = fmt::format("<a href=\"{}/report.html\">report</a>{}{}", sweep.folders[i],

@@ -9,6 +9,7 @@
 
 #include <gtest/gtest.h>
 
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -96,12 +97,24 @@ TEST_F(AdviseFramework, HasOneRowPerPlan) {
     std::set<std::string> plans;
     for (const Json& c : advice.at("candidates")) {
       Json plan = Json::array();
-      for (const char* key : {"schedule", "stage", "step_s", "device_bytes", "host_bytes"})
+      for (const char* key : {"schedule", "step_s", "device_bytes", "host_bytes"})
         plan.push_back(c.at(key));
       EXPECT_TRUE(plans.insert(plan.dump()).second) << c.dump(2);
     }
     EXPECT_FALSE(advice.at("without_effect").empty());
   }
+}
+
+// With one accumulation step stages 1 and 2 of DeepSpeed do the same.
+TEST_F(AdviseFramework, HasOneRowForStagesWithOnePlan) {
+  const Outcome outcome = run({.args = {"advise", place_.deck(1, model_patch()), "--machine",
+                                        machine_, "--ranks", "8", "--batch", "8", "--top", "100"},
+                               .limit_s = 60});
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_TRUE(
+      contains(outcome.out,
+               "without effect here: at stage [12] of deepspeed: [^\n]*stage \\((1, 2|2, 1)\\)"))
+      << outcome.out;
 }
 
 // A key that follows the stage unless it is set is a change where the stage alone would change it.

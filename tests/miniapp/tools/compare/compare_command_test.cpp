@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <tests/support/markup.hpp>
+#include <tests/support/pattern.hpp>
 #include <tests/support/program.hpp>
 #include <tests/support/workplace.hpp>
 
@@ -291,6 +292,14 @@ TEST(Relations, GiveBandwidthsInUnitsThatLeaveFewDigits) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
     EXPECT_EQ(text.find("e-0"), std::string::npos) << text;
   }
+}
+
+// A value has its unit beside it, so that its name has none: "step p50  364 ms".
+TEST(Relations, NameAUnitOnce) {
+  const Workplace place;
+  const std::string text = text_of({report(place, "a", {}), report(place, "b", {})});
+  EXPECT_TRUE(contains(text, "\nstep p50  +[0-9.]+ m?s")) << text;
+  EXPECT_FALSE(contains(text, "(^|\n)[^\n]*, (s|bytes)  ")) << text;
 }
 
 TEST(Relations, OfAFileThatIsNoReportAreRefusedAsThat) {

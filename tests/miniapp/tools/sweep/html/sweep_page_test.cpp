@@ -39,6 +39,24 @@ TEST(SweepPage, IsCompleteAndAgreesWithTheTable) {
     EXPECT_NE(page.find(drawing), std::string::npos) << drawing;
 }
 
+TEST(SweepPage, ListsThePredictionOfEachPoint) {
+  Sweep s = example();
+  s.planned = true;
+  for (SweepPoint& p : s.points) {
+    p.run.reset();
+    if (p.plan) p.predicted.emplace().step_s = 0.5;
+  }
+  const std::string page = sweep_html(s);
+  EXPECT_NE(page.find("predicted ms</th>"), std::string::npos);
+  const auto rows = rows_of_tables(page);
+  EXPECT_EQ(std::count_if(rows.begin(), rows.end(),
+                          [](const Values& row) {
+                            return std::find(row.begin(), row.end(), "500.00") != row.end();
+                          }),
+            std::count_if(s.points.begin(), s.points.end(),
+                          [](const SweepPoint& p) { return p.predicted.has_value(); }));
+}
+
 TEST(SweepDrawings, DistinguishNumbersFromNames) {
   EXPECT_EQ((html::Dim{"a.bucket", {"1e6", "5"}}.numbers()), (std::vector<double>{1e6, 5}));
   EXPECT_TRUE((html::Dim{"zero_optimization.stage", {"0", "1"}}.numbers().empty()));
