@@ -191,4 +191,11 @@ const Key* key_at(std::string_view path) {
   return nullptr;
 }
 
+std::vector<std::string> paths_named(std::string_view name) {
+  std::vector<std::string> paths = paths_named(name, deck_sections(), "");
+  for (std::string& path : paths_named(name, ds_sections(), "deepspeed"))
+    paths.push_back(std::move(path));
+  return paths;
+}
+
 }  // namespace shardmark

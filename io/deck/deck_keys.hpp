@@ -19,6 +19,9 @@ std::span<const Key> deck_keys(std::string_view section, std::string_view owner 
 /// nullptr if there is none.
 const Key* key_at(std::string_view path);
 
+/// Returns the paths in a deck of all keys and sections that have this name.
+std::vector<std::string> paths_named(std::string_view name);
+
 /// Returns the path in a deck of the key with this member, in the longer one of two spellings.
 std::string path_of(const Member& member);
 

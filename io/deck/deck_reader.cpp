@@ -7,6 +7,7 @@
 
 #include <core/error.hpp>
 #include <core/text.hpp>
+#include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deck/deck_sections.hpp>
 #include <io/deck/shipped_decks.hpp>
@@ -197,7 +198,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   if (reader.any("congestion")) read_congestion(section("congestion"), deck);
   if (reader.any("checkpoint")) read_checkpoint(section("checkpoint"), deck);
   read_plain("expect", section("expect"), deck);
-  reader.finish();
+  reader.finish(paths_named);
   return deck;
 }
 

@@ -23,10 +23,22 @@ bool in_word(char c) {
 }
 
 struct Literal {
-  std::string_view python, json;
+  std::string_view written, notation, json;
+  bool as_value = false;  // only after a colon, as it may be a key
 };
-constexpr std::array literals{Literal{"True", "true"}, Literal{"False", "false"},
-                              Literal{"None", "null"}};
+constexpr std::array literals{
+    Literal{"True", "Python", "true"},
+    Literal{"False", "Python", "false"},
+    Literal{"None", "Python", "null"},
+    Literal{"yes", "YAML", "true", true},
+    Literal{"no", "YAML", "false", true},
+    Literal{"on", "YAML", "true", true},
+    Literal{"off", "YAML", "false", true},
+    Literal{"NaN", "Python", "a number", true},
+    Literal{"nan", "Python", "a number", true},
+    Literal{"inf", "Python", "a number", true},
+    Literal{"Infinity", "Python", "a number", true},
+};
 
 // Walks over a text, past strings in double quotes and comments.
 class Scanner {
@@ -40,6 +52,8 @@ class Scanner {
         skip_string();
       else if (c == '#' || text_.substr(at_, 2) == "//")
         at_ = std::min(text_.find('\n', at_), text_.size()) - 1;
+      else if (text_.substr(at_, 2) == "/*")
+        at_ = std::min(text_.find("*/", at_), text_.size() - 2) + 1;
       else if (auto what = sign(c))
         return at(text_, at_, *what);
     }
@@ -53,11 +67,28 @@ class Scanner {
     if (c == '=' && starts_with_name())
       return "this is Python: keep only the braces and what is between them";
     if (c == ',' && closes_next()) return "not JSON: a comma before a closing bracket: remove it";
+    if (c == '_' && is_in_number()) return "this is Python: write the number without _";
+    if ((c == '*' || c == '/') && is_in_number())
+      return "this is Python: write the number that is calculated";
     if (at_ > 0 && in_word(text_[at_ - 1])) return std::nullopt;
-    for (const auto& [python, json] : literals)
-      if (text_.substr(at_).starts_with(python) && !in_word(peek(python.size())))
-        return fmt::format("this is Python: write {} in place of {}", json, python);
+    for (const Literal& l : literals)
+      if (text_.substr(at_).starts_with(l.written) && !in_word(peek(l.written.size())) &&
+          (!l.as_value || follows_colon()))
+        return fmt::format("this is {}: write {} in place of {}", l.notation, l.json, l.written);
     return std::nullopt;
+  }
+
+  // Whether a digit stands before this position, in a word that begins with one.
+  bool is_in_number() const {
+    std::size_t end = at_;
+    while (end > 0 && text_[end - 1] == ' ') --end;
+    std::size_t begin = end;
+    while (begin > 0 && (in_word(text_[begin - 1]) || text_[begin - 1] == '.')) --begin;
+    return begin < end && std::isdigit(static_cast<unsigned char>(text_[begin])) != 0;
+  }
+  bool follows_colon() const {
+    const std::size_t before = text_.substr(0, at_).find_last_not_of(" \t\r\n-");
+    return before != std::string_view::npos && text_[before] == ':';
   }
 
   char peek(std::size_t ahead) const {

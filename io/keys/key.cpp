@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include <io/keys/key.hpp>
+#include <io/keys/origin.hpp>
 
 namespace shardmark {
 namespace {
@@ -49,6 +52,23 @@ std::vector<std::string> spellings(std::span<const Key> keys) {
     if (!key.alias.empty()) names.emplace_back(key.alias);
   }
   return names;
+}
+
+std::vector<std::string> paths_named(std::string_view name, std::span<const Section> sections,
+                                     std::string_view root) {
+  std::vector<std::string> paths;
+  const auto add = [&](std::string_view path) {
+    const std::size_t dot = path.rfind('.');
+    if (path.substr(dot == std::string_view::npos ? 0 : dot + 1) == name &&
+        std::find(paths.begin(), paths.end(), path) == paths.end())
+      paths.emplace_back(path);
+  };
+  for (const Section& section : sections) {
+    const std::string path = join_key(root, section.path);
+    if (!section.path.empty()) add(path);
+    if (const Key* key = find_key(section.keys, name)) add(join_key(path, name));
+  }
+  return paths;
 }
 
 }  // namespace shardmark

@@ -193,4 +193,9 @@ const Key* find_key(std::span<const Key> keys, std::string_view spelling);
 /// Returns all spellings that are not removed, for suggestions.
 std::vector<std::string> spellings(std::span<const Key> keys);
 
+/// Returns the paths of all sections and keys of these tables whose last part is `name`, each once,
+/// below `root`.
+std::vector<std::string> paths_named(std::string_view name, std::span<const Section> sections,
+                                     std::string_view root);
+
 }  // namespace shardmark

@@ -243,10 +243,15 @@ void KeyReader::later(std::string_view name, std::string_view remedy) {
   if (const Json* value = find(name)) origin_.not_modelled(key(name), *value, remedy);
 }
 
-void KeyReader::finish() const {
-  for (const auto& item : object_.items())
-    if (std::find(known_.begin(), known_.end(), item.key()) == known_.end())
-      refuse_unknown(origin_, key_, item.key(), item.value(), known_);
+void KeyReader::finish(std::vector<std::string> (*elsewhere)(std::string_view name)) const {
+  for (const auto& item : object_.items()) {
+    if (std::find(known_.begin(), known_.end(), item.key()) != known_.end()) continue;
+    const std::string meant =
+        elsewhere == nullptr ? "" : did_you_mean(item.key(), elsewhere(item.key()), "\"");
+    if (!meant.empty())
+      origin_.refuse(join_key(key_, item.key()), item.value(), "unknown key: " + meant);
+    refuse_unknown(origin_, key_, item.key(), item.value(), known_);
+  }
 }
 
 }  // namespace shardmark

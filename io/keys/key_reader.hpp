@@ -93,8 +93,8 @@ class KeyReader {
   Origin& origin() { return origin_; }
 
   /// Throws DeckError for the first key that no call named, and suggests the nearest key that a
-  /// call named.
-  void finish() const;
+  /// call named, or else the paths that `elsewhere` gives for it.
+  void finish(std::vector<std::string> (*elsewhere)(std::string_view name) = nullptr) const;
 
  private:
   template<class E>

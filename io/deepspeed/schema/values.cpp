@@ -3,6 +3,7 @@
 
 #include <fmt/core.h>
 
+#include <io/deepspeed/schema/key_table.hpp>
 #include <io/deepspeed/schema/values.hpp>
 #include <io/keys/nearest.hpp>
 
@@ -52,7 +53,9 @@ DsValues::DsValues(Origin& origin, std::string key, const Json& object, const Se
     if (!row && forbids_extras && !dropped)
       refuse_unknown(origin, key_, item.key(), item.value(), spellings(section_.keys));
     if (!row) {
-      const std::string meant = did_you_mean(item.key(), spellings(section_.keys), "\"");
+      std::string meant = did_you_mean(item.key(), spellings(section_.keys), "\"");
+      if (meant.empty())
+        meant = did_you_mean(item.key(), paths_named(item.key(), ds_sections(), ""), "\"");
       origin.note(FindingKind::ignored, at,
                   "unknown to DeepSpeed, which ignores it" + (meant.empty() ? "" : ": " + meant));
       continue;

@@ -17,6 +17,9 @@ const std::vector<BadValue>& bad_values() {
   static const std::vector<BadValue> list = {
       // unknown keys, with the nearest known one
       {"modle=1", {"unknown key", "did you mean \"model\""}},
+      {"stage=2", {"unknown key: did you mean \"deepspeed.zero_optimization.stage\"?"}},
+      {"zero_optimization.stage=2", {"did you mean \"deepspeed.zero_optimization\"?"}},
+      {"reductions=ordered", {"did you mean \"run.reductions\"?"}},
       {"model.layer=4", {"= 4", "unknown key", "did you mean \"layers\""}},
       {"model.kv_heads=4", {"unknown key"}},
       {"data.sauce=1", {"did you mean \"source\""}},

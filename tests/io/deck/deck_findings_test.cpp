@@ -92,6 +92,9 @@ TEST_F(DeckCheck, lists_what_deepspeed_passes_over) {
   expect_says(text_of(loaded, FindingKind::ignored, "deepspeed.gradient_cliping"),
               {"unknown to DeepSpeed", "did you mean \"gradient_clipping\""});
   EXPECT_EQ(loaded.deck.zero.gradient_clipping, 1.0);
+  expect_says(text_of(read({"deepspeed.overlap_comm=true"}), FindingKind::ignored,
+                      "deepspeed.overlap_comm"),
+              {"unknown to DeepSpeed", "did you mean \"zero_optimization.overlap_comm\""});
 }
 
 TEST_F(DeckCheck, infers_the_batch_for_a_rank_count) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python and YAML where JSON is expected: the message says what was written, where, and what to
 // write.
+#include <fmt/core.h>
+
 #include <io/json/foreign_notation.hpp>
 #include <io/json/json_source.hpp>
 #include <tests/support/io_scratch.hpp>
@@ -25,6 +27,12 @@ TEST(ForeignNotation, python_is_named_with_its_place_and_remedy) {
       {"{\"a\": (1, 2)}", "line 1, column 7", "in brackets"},
       {"{\"a\": 1,\n}", "line 1, column 8", "remove it"},
       {"{\"a\": [1, 2, ]}", "line 1, column 12", "remove it"},
+      {"{\"a\": 5_000_000}", "line 1, column 8", "without _"},
+      {"{\"a\": 1, \"b\": 2 * 4}", "line 1, column 17", "calculated"},
+      {"{\"a\": 5e8 / 2}", "line 1, column 11", "calculated"},
+      {"{\"a\": 1 /* 2 * 3 */, \"b\": None}", "line 1, column 27", "write null"},
+      {"{\"a\": NaN}", "line 1, column 7", "write a number in place of NaN"},
+      {"{\"a\": -inf}", "line 1, column 8", "write a number in place of inf"},
       {"config = {\"a\": 1}", "line 1, column 8", "between them"},
       {"{ # True\n \"True\": \"None, \\\" (\", \"a\": True }", "line 2, column 29", "write true"},
   };
@@ -47,6 +55,13 @@ TEST(ForeignNotation, a_config_in_python_is_named_where_hjson_cannot_read_it) {
               {"line 1, column 22", "write true in place of True"});
 }
 
+TEST(ForeignNotation, words_of_yaml_are_named_between_braces) {
+  for (const auto& [word, json] : {std::pair("yes", "true"), {"off", "false"}})
+    expect_says(
+        refusal(fmt::format("{{\"bf16\": {{\"enabled\": {}}}}}", word), JsonRules::deepspeed),
+        {"line 1, column 22", fmt::format("this is YAML: write {} in place of {}", json, word)});
+}
+
 TEST(ForeignNotation, what_hjson_reads_stays_readable) {
   const ScratchFolder folder;
   for (const char* text : {"a: 1\nb: x\n", "{'a': 1,}", "{a: True\n}", "b:\n{\n c: 2\n}\n"})
@@ -55,7 +70,8 @@ TEST(ForeignNotation, what_hjson_reads_stays_readable) {
 }
 
 TEST(ForeignNotation, plain_mistakes_have_no_sign_of_another_notation) {
-  for (const char* text : {"{\"a\" 1}", "{\"a\": Trueish}", "{\"a\": 1", "{\"a\": 1 \"b\": 2}"})
+  for (const char* text : {"{\"a\" 1}", "{\"a\": Trueish}", "{\"a\": layer_1 2}", "{yes 1}",
+                           "{\"a\": 1", "{\"a\": 1 \"b\": 2}"})
     EXPECT_FALSE(foreign_notation(text)) << text;
 }
 
