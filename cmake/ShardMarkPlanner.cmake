@@ -10,22 +10,22 @@ list(JOIN planner_folders "|" planner_folders)
 set(planner_files
   execute/disk_options execute/event_name
   measure/deepspeed_comms_log measure/device_figure measure/figures_of_merit
-  measure/lane_begins measure/planned_moves
-  measure/predicted_times measure/reference measure/timings measure/verdict
+  measure/predicted_times
+  measure/reference measure/timings measure/verdict
   prove/[a-z]+_result prove/state_sketch
-  provenance/environment provenance/failure_text provenance/fatal_signals provenance/machine
-  provenance/variables provenance/version
+  provenance/environment provenance/fatal_signals provenance/machine
+  provenance/version
   ranks/launcher ranks/peers
-  run/budgets run/fit_budget run/progress
+  run/budgets run/progress
   )
 list(JOIN planner_files "|" planner_files)
 list(FILTER planner_sources INCLUDE REGEX "^((${planner_folders})/|(${planner_files})[.]cpp$)")
-list(FILTER planner_sources EXCLUDE REGEX "^commands/((run|calibrate|noise|ckpt)_command|sweep_runs)[.]cpp$")
+list(FILTER planner_sources EXCLUDE REGEX "^commands/run_commands[.]cpp$")
 list(TRANSFORM planner_sources PREPEND "${CMAKE_CURRENT_SOURCE_DIR}/")
 # What a plan needs to know of this machine's memory.
 set(memory "${PROJECT_SOURCE_DIR}/core/memory")
 list(APPEND planner_sources "${memory}/budget.cpp" "${memory}/device_memory.cpp"
-     "${memory}/outside_memory.cpp" "${memory}/process_memory.cpp")
+     "${memory}/process_memory.cpp")
 
 add_library(shardmark_app STATIC ${planner_sources})
 shardmark_target(shardmark_app HOST_ONLY OPTIMIZE 0

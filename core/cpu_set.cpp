@@ -10,7 +10,7 @@
 
 #include <core/cpu_set.hpp>
 #include <core/error.hpp>
-#include <core/number_list.hpp>
+#include <core/text.hpp>
 
 namespace shardmark {
 namespace {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
+#include <charconv>
 #include <cmath>
+#include <cstdint>
 
 #include <fmt/core.h>
 
@@ -60,6 +62,79 @@ std::string name_of_file(const std::string& path) {
   const auto slash = path.find_last_of('/');
   const std::string name = slash == std::string::npos ? path : path.substr(slash + 1);
   return name.ends_with(".json") ? name.substr(0, name.size() - 5) : name;
+}
+
+namespace {
+
+constexpr double largest_percentage = 10;  // as a factor
+
+// "17 214", "123", "12.3": three digits, or whole numbers in groups of three digits.
+std::string factor_text(double value) {
+  if (value >= 1e15) return fmt::format("{:.3g}", value);
+  if (value < 100) return fmt::format("{:.3g}", value);
+  std::string text = std::to_string(std::llround(value));
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, " ");
+  return text;
+}
+
+}  // namespace
+
+std::string relation(double value, double reference) {
+  if (!std::isfinite(value) || !std::isfinite(reference) || value < 0 || reference <= 0) return {};
+  const double ratio = value / reference;
+  if (!std::isfinite(ratio) || (ratio > 0 && !std::isfinite(1 / ratio))) return {};
+  if (ratio > largest_percentage) return factor_text(ratio) + " times";
+  if (ratio > 0 && ratio < 1 / largest_percentage)
+    return fmt::format("1/{} of it", factor_text(1 / ratio));
+  return fmt::format("{:+.1f} %", 100 * (ratio - 1));
+}
+
+namespace {
+
+// Removes a number from the front of `text`; false if there is none.
+bool take_number(std::string_view& text, int& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc{} || number < 0) return false;
+  text.remove_prefix(static_cast<std::size_t>(end - text.data()));
+  return true;
+}
+
+bool take(std::string_view& text, char sign) {
+  if (!text.starts_with(sign)) return false;
+  text.remove_prefix(1);
+  return true;
+}
+
+constexpr int most_numbers = 1 << 20;  // a mistake in a system file must not fill the memory
+
+}  // namespace
+
+std::string format_numbers(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::size_t first = i;
+    while (i + 1 < numbers.size() && numbers[i + 1] == numbers[i] + 1) ++i;
+    text += fmt::format("{}{}", text.empty() ? "" : ",", numbers[first]);
+    if (i > first) text += fmt::format("-{}", numbers[i]);
+  }
+  return text;
+}
+
+std::vector<int> parse_numbers(std::string_view text) {
+  while (text.ends_with('\n') || text.ends_with(' ')) text.remove_suffix(1);
+  std::vector<int> numbers;
+  do {
+    int first = 0;
+    if (!take_number(text, first)) return {};
+    int last = first;
+    if (take(text, '-') && !take_number(text, last)) return {};
+    if (last < first || last - first >= most_numbers) return {};
+    for (int n = first; n <= last; ++n) numbers.push_back(n);
+  } while (take(text, ','));
+  if (!text.empty()) return {};
+  std::sort(numbers.begin(), numbers.end());
+  numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
+  return numbers;
 }
 
 }  // namespace shardmark

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Numbers and lists as people read them, for every message, report and page.
+// How one figure relates to another, in words that stay readable when they are far apart.
+// Sets of small numbers as the kernel writes them: "0-3,8". Cores, NUMA nodes, ranks.
 #pragma once
 
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <type_traits>
+#include <vector>
 
 namespace shardmark {
 
@@ -53,5 +56,15 @@ std::string duration(double seconds);
 
 /// Whole seconds as a clock shows them: "42 s", "3:05 min", "1:30 h". A negative time counts as 0.
 std::string clock_time(double seconds);
+
+/// "+12.3 %" or "-45.0 %"; beyond a factor of ten "17 214 times" or "1/12 of it". Empty if there is
+/// no ratio, because one of the two is negative or no number or the reference is 0.
+std::string relation(double value, double reference);
+
+/// `numbers` ascending and without duplicates; {0, 1, 2, 3, 8} gives "0-3,8", none gives "".
+std::string format_numbers(const std::vector<int>& numbers);
+
+/// The reverse, ascending. Empty if `text` is no such list; blanks at its end are ignored.
+std::vector<int> parse_numbers(std::string_view text);
 
 }  // namespace shardmark

@@ -7,9 +7,7 @@
 #include <exception>
 #include <system_error>
 
-#include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/commands/command_line.hpp>
-#include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/fatal_signals.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/report/standard_output.hpp>

@@ -5,7 +5,6 @@
 
 #include <comm/collective.hpp>
 #include <comm/decorators/faulty.hpp>
-#include <core/error.hpp>
 
 namespace shardmark {
 namespace {

@@ -4,7 +4,7 @@
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_communicator.hpp>
-#include <comm/mpi/mpi_tuning.hpp>
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/mpi/node.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <comm/node/node_communicator.hpp>

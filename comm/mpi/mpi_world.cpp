@@ -5,10 +5,11 @@
 #include <thread>
 
 #include <comm/mpi/mpi_check.hpp>
-#include <comm/mpi/mpi_tuning.hpp>
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/mpi/mpi_world.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // Launchers forward the output of ranks with a delay; an abort that overtakes it loses the message.
@@ -46,6 +47,13 @@ void abort_all(MPI_Comm comm, ExitStatus status) {
   std::this_thread::sleep_for(time_to_forward);
   if (MPI_Abort(comm, code) != MPI_SUCCESS) std::fputs("MPI_Abort failed\n", stderr);
   std::_Exit(code);
+}
+
+void wait_all(MPI_Request* requests, int count, const Idle& idle) {
+  for (int done = 0;; idle.pause()) {
+    SHARDMARK_MPI(MPI_Testall(count, requests, &done, MPI_STATUSES_IGNORE));
+    if (done != 0) return;
+  }
 }
 
 }  // namespace shardmark

@@ -5,6 +5,7 @@
 
 #include <mpi.h>
 
+#include <comm/idle.hpp>
 #include <core/error.hpp>
 
 namespace shardmark {
@@ -33,5 +34,9 @@ class MpiWorld {
 /// kills them. Flushes output first, and leaves the launcher 0.3 s to forward it. Not collective:
 /// one rank is enough.
 [[noreturn]] void abort_all(MPI_Comm comm, ExitStatus status);
+
+/// MPI_Waitall for `count` requests that pauses between polls as `idle` says. MPI's own spins and
+/// keeps the core from a rank that it may wait for. Throws CommError.
+void wait_all(MPI_Request* requests, int count, const Idle& idle);
 
 }  // namespace shardmark

@@ -1,15 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
 #include <unordered_map>
 #include <vector>
 
+#include <comm/idle.hpp>
 #include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_world.hpp>
 #include <comm/mpi/node.hpp>
-#include <comm/mpi/wait_all.hpp>
-#include <comm/yield_hand_over.hpp>
 #include <core/cpu_set.hpp>
 #include <core/random.hpp>
 

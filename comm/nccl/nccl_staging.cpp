@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <comm/collective.hpp>
-#include <comm/mpi/device_buffers.hpp>
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/nccl/nccl_check.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <comm/nccl/nccl_staging.hpp>

@@ -22,7 +22,6 @@
 
 #include <comm/node/node_links.hpp>
 #include <comm/node/node_map.hpp>
-#include <comm/node/node_pieces.hpp>
 #include <comm/shm/shm_window.hpp>
 
 namespace shardmark {

@@ -8,7 +8,7 @@
 
 #include <vector>
 
-#include <comm/shm/peer_memory.hpp>
+#include <comm/shm/shared_mapping.hpp>
 #include <comm/shm/shm_rounds.hpp>
 #include <comm/shm/shm_window.hpp>
 

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <io/files/folder_lock.hpp>
+#include <io/files/durable_file.hpp>
 
 namespace shardmark {
 

@@ -6,7 +6,6 @@
 
 #include <core/plan/deck/decoder_modules.hpp>
 #include <io/deck/deck_sections.hpp>
-#include <io/keys/nearest.hpp>
 
 namespace shardmark {
 namespace {

@@ -1,4 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
+// The keys of the sections of a deck, among them `model`, by family, and `torch`: the arguments
+// that a training script gives to PyTorch's DistributedDataParallel, ZeroRedundancyOptimizer and
+// fully_shard, under PyTorch's names.
 #include <algorithm>
 #include <stdexcept>
 
@@ -7,6 +10,7 @@
 #include <io/keys/origin.hpp>
 
 namespace shardmark {
+
 namespace {
 
 using enum KeyType;
@@ -196,6 +200,162 @@ std::vector<std::string> paths_named(std::string_view name) {
   for (std::string& path : paths_named(name, ds_sections(), "deepspeed"))
     paths.push_back(std::move(path));
   return paths;
+}
+
+namespace {
+
+using enum KeyType;
+using M = ModelSpec;
+
+// The extents of matrix products, and tokens, are 32-bit integers.
+constexpr RealRange size_of_model{1, 2147483647}, layer_count{1, 100'000};
+constexpr RealRange above_zero_factor{0, 1e12, true};
+constexpr RealRange room_of_experts{1, 1e6};
+
+// clang-format off
+constexpr Key model_keys[] = {
+    Key("config", text, "null", "the path of a Hugging Face model config or of its folder"),
+    Key("family", in<&M::family>, "what kind of model this is").required(),
+};
+
+constexpr Key transformer_keys[] = {
+    Key("fit", in<&M::fit>, "given in place of `layers`: ShardMark chooses the largest number of "
+        "layers whose memory is within this fraction").within({0, 1, true}),
+    Key("layers", in<&M::layers>, "the number of transformer blocks").within(layer_count)
+        .required("fit").or_else("null"),
+    Key("hidden", in<&M::hidden>, "the channels of a token").within(size_of_model).required(),
+    Key("heads", in<&M::heads>, "the heads of attention").within(size_of_model).required(),
+    Key("sequence", in<&M::sequence>, "the tokens of a sequence").within(size_of_model).required(),
+    Key("vocab", in<&M::vocab>, "the tokens that there are").within(size_of_model).required(),
+    Key("tied_head", in<&M::tied_head>, "the head uses the token embedding as its weight"),
+};
+
+constexpr Key key_heads_key("kv_heads", in<&M::kv_heads>, "the number of key and value heads");
+constexpr Key ffn_key("ffn", in<&M::ffn>, "the width of the feed-forward layer");
+
+constexpr Key llama_keys[] = {
+    key_heads_key.within(size_of_model).if_absent("heads"),
+    ffn_key.within(size_of_model).required(),
+    Key("qkv_bias", in<&M::qkv_bias>, "the projections to q, k and v have biases"),
+};
+
+constexpr Key decoder_keys[] = {
+    Key("like", word, "\"llama\"", "whose values absent keys have").one_of("gpt2|llama"),
+    key_heads_key.within(size_of_model).if_absent("heads"),
+    ffn_key.within(size_of_model).required(),
+    Key("init_std", number, "0.02", "standard deviation of the first values").within(above_zero_factor),
+    Key("in_out", boolean, "false", "the weights of the block's products are stored as [in][out]"),
+    Key("norm", object, "null"),
+    Key("positions", object, "null"),
+    Key("attention", object, "null"),
+    Key("block", object, "null"),
+    Key("mlp", object, "null"),
+    Key("moe", object, "null"),
+    Key("routing", word, "\"learned\"", "which experts a token has").one_of("learned|balanced"),
+    Key("expert_room", number, "2",
+        "learned routing over ranks that divide experts: how many times the rows of balanced "
+        "routing a rank has room for").within(room_of_experts),
+    Key("ends", object, "null"),
+    Key("modules", array, "null", "the modules in registration order"),
+    Key("adapter", any, "null", "low-rank factors beside frozen weights (LoRA)"),
+};
+
+constexpr Key list_keys[] = {
+    Key("modules", array, "null", "the modules in registration order")
+        .if_absent("required for `list`"),
+    Key("tied", array, "null", "pairs of an alias and its owner"),
+    Key("visits", array, "null", "the order in which stage 3's hooks see the modules"),
+    Key("gradient_ready_order", array, "null",
+        "parameter indices in the order in which their gradients become ready"),
+    Key("frozen", array, "null", "indices of the parameters without gradients"),
+    Key("param_groups", array, "null", "the optimizer's parameter groups, as parameter indices"),
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Section> model_sections() {
+  static constexpr Section sections[] = {
+      {.path = "model", .keys = model_keys},
+      {.path = "model", .keys = transformer_keys, .owner = "transformer"},
+      {.path = "model", .keys = llama_keys, .owner = "llama"},
+      {.path = "model", .keys = decoder_keys, .owner = "decoder"},
+      {.path = "model", .keys = list_keys, .owner = "list"},
+  };
+  return sections;
+}
+
+namespace {
+
+using enum KeyType;
+using T = TorchSpec;
+
+constexpr double most_modules = 1e6, most_ratio = 1e9;
+constexpr std::string_view last_micro_batch =
+    "`false`: the script sets it for the last micro-batch of a step only";
+
+// clang-format off
+constexpr Key torch_keys[] = {
+    Key("fully_shard", array, "null", "the calls in their order")
+        .if_absent("each block, then the root"),
+    Key("reshard_after_forward", any, "null", "`true`, `false`, or a number of ranks"),
+    Key("mesh", array, "null", "`[shard]`, or `[replicate, shard]` for hybrid sharding")
+        .if_absent("[world]"),
+    Key("shard_placement_fn", in<&T::shard_dim>, "the dimension along which tensors are cut")
+        .within({0, 16}),
+    Key("mp_policy", object, "null", "`param_dtype` and `reduce_dtype`").if_absent("fp32"),
+    Key("offload_policy", object_or_null, "null", "an object is a `CPUOffloadPolicy`"),
+    Key("set_modules_to_forward_prefetch", in<&T::forward_prefetch>,
+        "how many further groups each group prefetches").within({0, most_modules}),
+    Key("set_modules_to_backward_prefetch", in<&T::backward_prefetch>,
+        "how many further groups each group prefetches").within({0, most_modules}),
+    Key("set_requires_gradient_sync", in<&T::requires_gradient_sync>, last_micro_batch),
+    Key("set_requires_all_reduce", in<&T::requires_all_reduce>, last_micro_batch),
+    Key("set_reshard_after_backward", in<&T::reshard_after_backward>, last_micro_batch),
+    Key("set_is_last_backward", in<&T::is_last_backward>, last_micro_batch),
+    Key("set_unshard_in_backward", object, "null", "an object of modules").if_absent("all true"),
+    Key("set_gradient_divide_factor", in<&T::gradient_divide_factor>,
+        "by what gradients are divided").within({0, most_ratio, true}).if_absent("the ranks"),
+    Key("set_force_sum_reduction_for_comms", in<&T::force_sum_reduction>,
+        "divides in a separate operation after the sum"),
+    Key("set_reduce_scatter_max_input_buffers", in<&T::max_input_buffers>,
+        "how many reduce_scatter inputs are kept").within({1, most_modules}),
+    Key("frozen", array, "null", "modules or parameters with `requires_grad=False`"),
+    Key("bucket_cap_mb", in<&T::bucket_cap_mb>, "the size at which a bucket closes")
+        .within({0, most_ratio, true}).if_absent("25, and 1 for the first bucket"),
+    Key("find_unused_parameters", in<&T::find_unused_parameters>, "as in PyTorch"),
+    Key("static_graph", in<&T::static_graph>, "as in PyTorch"),
+    Key("gradient_as_bucket_view", in<&T::gradient_as_bucket_view>, "as in PyTorch"),
+    Key("init_sync", in<&T::init_sync>,
+        "ranks compare shapes and take rank 0's values at the start"),
+    Key("no_sync", in<&T::no_sync>, "micro-batches before the last one run under `no_sync()`"),
+    Key("parameters_as_bucket_view", in<&T::parameters_as_bucket_view>,
+        "ZeroRedundancyOptimizer sends one bucket per rank"),
+};
+
+constexpr Key mp_policy_keys[] = {
+    Key("param_dtype", word, "null", "the type of parameters in forward and backward")
+        .one_of("fp32|bf16|fp16"),
+    Key("reduce_dtype", word, "null", "the type in which gradients are sent")
+        .one_of("fp32|bf16|fp16"),
+    Key("output_dtype", any, "null"),
+    Key("cast_forward_inputs", any, "null"),
+};
+
+constexpr Key offload_policy_keys[] = {
+    Key("pin_memory", in<&T::pin_memory>, "buffers on the host are page-locked"),
+};
+// clang-format on
+
+}  // namespace
+
+std::span<const Section> torch_sections() {
+  static constexpr Section sections[] = {
+      {.path = "torch", .keys = torch_keys},
+      {.path = "torch.mp_policy", .keys = mp_policy_keys},
+      {.path = "torch.offload_policy", .keys = offload_policy_keys},
+  };
+  return sections;
 }
 
 }  // namespace shardmark

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The section `model` of a deck, and what each family of models reads. Sizes are bounded here, so
-// that a mistyped number leads neither to endless loops nor to overflowing casts. deck_limits.cpp
+// that a mistyped number leads neither to endless loops nor to overflowing casts. deck_sections.cpp
 // checks counts beyond 63 bits.
 #include <fmt/core.h>
 

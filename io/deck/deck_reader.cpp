@@ -14,7 +14,6 @@
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
 #include <io/hf/accelerate.hpp>
-#include <io/hf/adapter_config.hpp>
 #include <io/hf/config_filler.hpp>
 #include <io/hf/hf_arguments.hpp>
 #include <io/hf/model_config.hpp>

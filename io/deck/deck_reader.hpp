@@ -9,7 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/deck/deck.hpp>
-#include <io/deepspeed/log_spec.hpp>
+#include <io/deepspeed/log.hpp>
 #include <io/keys/finding.hpp>
 
 namespace shardmark {

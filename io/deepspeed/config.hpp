@@ -2,11 +2,15 @@
 // What ShardMark uses of a DeepSpeed config, judged by DeepSpeed's own rules. It refuses first what
 // DeepSpeed refuses, then what ShardMark does not model yet. It ignores silently only what
 // DeepSpeed ignores silently, and `shardmark deck check` lists that.
+// A DeepSpeed config as a file of its own, which DeepSpeed takes as it is.
 #pragma once
 
+#include <nlohmann/json.hpp>
+
 #include <core/plan/deck/deck.hpp>
-#include <io/deepspeed/log_spec.hpp>
+#include <io/deepspeed/log.hpp>
 #include <io/deepspeed/schema/values.hpp>
+#include <io/json/json_source.hpp>
 
 namespace shardmark {
 
@@ -49,5 +53,13 @@ DsLogSpec read_deepspeed_log(const Origin& origin, const Json& config);
 /// exceeds 63 bits.
 Batch infer_batch(const ZeroSpec& zero, int world, const std::string& place);
 Batch infer_batch(const Deck& deck, int world);
+
+/// Returns `config`, which read_deepspeed has read as `zero`, with nothing left to be inferred or
+/// converted: the three sizes of `batch`, numbers and booleans in the type that DeepSpeed's own
+/// config has, no "auto", no null, no deprecated key, and an optimizer. Keys that DeepSpeed ignores
+/// are left out, so the config has no key that DeepSpeed does not know. Sections are in the order
+/// in which people write them.
+nlohmann::ordered_json complete_deepspeed(const Json& config, const ZeroSpec& zero,
+                                          const Batch& batch);
 
 }  // namespace shardmark

@@ -2,7 +2,6 @@
 // Sections of which ShardMark models nothing: what DeepSpeed refuses in them is refused, what acts
 // is refused by name, and everything else becomes a finding.
 #include <algorithm>
-#include <cstdlib>
 
 #include <fmt/core.h>
 

@@ -2,6 +2,8 @@
 // Files and folders that are on the disk when a call returns. A file appears whole or not at all:
 // it is written under a temporary name, flushed, then renamed. `remedy` is the end of every
 // message.
+// A lock that gives a folder one writer. The system releases the lock when the process ends for
+// whatever reason, so no stale lock remains.
 #pragma once
 
 #include <cstddef>
@@ -76,5 +78,26 @@ void write_piece(int fd, const FilePiece& piece, const std::string& what, std::s
 /// Makes the names in a folder durable after files were created or renamed. Some network file
 /// systems cannot do this and report EINVAL, which is ignored. Throws IoError.
 void flush_folder(const std::string& path, std::string_view remedy);
+
+/// Holds the lock of a folder from construction to destruction.
+class FolderLock {
+ public:
+  /// Creates `folder` if it is missing and locks it through its file `.lock`, which then names the
+  /// holder. In messages, `who` describes another holder, `key` names what to change, and `remedy`
+  /// ends messages about files. Throws IoError if the folder cannot be created or written, or if
+  /// another process holds the lock.
+  FolderLock(const std::string& folder, std::string_view who, std::string_view key,
+             std::string_view remedy);
+  ~FolderLock();
+  FolderLock(const FolderLock&) = delete;
+  FolderLock& operator=(const FolderLock&) = delete;
+
+ private:
+  int fd_ = -1;
+};
+
+/// Returns what the file `.lock` of `folder` says about its holder; empty if there is no such file.
+/// Throws IoError if it cannot be read; `remedy` ends the message.
+std::string lock_holder(const std::string& folder, std::string_view remedy);
 
 }  // namespace shardmark

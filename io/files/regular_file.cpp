@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <fstream>
+#include <sstream>
+#include <vector>
 
 #include <fcntl.h>
 #include <fmt/core.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include <core/error.hpp>
@@ -12,6 +18,7 @@
 #include <io/files/regular_file.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // Closes a file that was only read.
@@ -72,6 +79,71 @@ std::optional<std::string> read_regular_file_if_there(const std::string& path,
   if (file.fd >= 0) return read_all(file, path, max_bytes, remedy);
   if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
   fail_io(path, "cannot be read", std::strerror(errno), remedy);
+}
+
+namespace {
+
+// Pages that are on their way between lists of the kernel stay for a while.
+constexpr double kept_part = 0.01;
+constexpr std::int64_t window_bytes = std::int64_t{1} << 30;  // mapped at a time
+
+// How many of the file's pages are in memory; -1 if the system does not say, as where a file system
+// goes around the page cache and so maps no file.
+std::int64_t cached_pages(int fd, std::int64_t bytes, std::int64_t page) {
+  std::vector<unsigned char> resident;
+  std::int64_t cached = 0;
+  for (std::int64_t at = 0; at < bytes; at += window_bytes) {
+    const auto length = static_cast<std::size_t>(std::min(window_bytes, bytes - at));
+    void* map = ::mmap(nullptr, length, PROT_READ, MAP_SHARED, fd, at);
+    if (map == MAP_FAILED) return -1;
+    resident.assign((length + static_cast<std::size_t>(page) - 1) / static_cast<std::size_t>(page),
+                    0);
+    const int status = ::mincore(map, length, resident.data());
+    (void)::munmap(map, length);
+    if (status != 0) return -1;
+    cached += std::count_if(resident.begin(), resident.end(),
+                            [](unsigned char flags) { return (flags & 1U) != 0; });
+  }
+  return cached;
+}
+
+}  // namespace
+
+std::string file_system_of(const std::string& path) {
+  struct stat status {};
+  if (::stat(path.c_str(), &status) != 0) return "";
+  const std::string device = fmt::format("{}:{}", major(status.st_dev), minor(status.st_dev));
+  // A line of proc_pid_mountinfo(5), ID PARENT MAJOR:MINOR …, has the kind behind " - ".
+  std::ifstream mounts("/proc/self/mountinfo");
+  for (std::string line; std::getline(mounts, line);) {
+    std::istringstream words(line);
+    std::string id, parent, number;
+    words >> id >> parent >> number;
+    const std::size_t dash = line.find(" - ");
+    if (number != device || dash == std::string::npos) continue;
+    return line.substr(dash + 3, line.find(' ', dash + 3) - dash - 3);
+  }
+  return "";
+}
+
+bool forget_cached(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+  (void)::close(fd);  // opened for reading only
+  return error == 0;
+}
+
+bool is_cached(const std::string& path) {
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0) return false;
+  struct stat status {};
+  const std::int64_t page = ::sysconf(_SC_PAGESIZE);
+  const std::int64_t cached =
+      ::fstat(fd, &status) == 0 ? cached_pages(fd, status.st_size, page) * page : 0;
+  (void)::close(fd);  // opened for reading only
+  return static_cast<double>(cached) >
+         kept_part * static_cast<double>(status.st_size) + static_cast<double>(page);
 }
 
 }  // namespace shardmark

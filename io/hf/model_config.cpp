@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+#include <cmath>
 #include <filesystem>
 
 #include <fmt/core.h>
 
 #include <core/error.hpp>
 #include <io/hf/model_config.hpp>
+#include <io/hf/model_keys.hpp>
 #include <io/hf/model_types.hpp>
 #include <io/keys/nearest.hpp>
 
 namespace shardmark {
+
 namespace {
 
 void refuse_experts(const ModelConfig& c) {
@@ -148,6 +152,167 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
     }
   if (model.contains("fit")) model.erase("layers");
   return model;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+// Keys that change what is trained in a way that the section cannot say, unless they are null,
+// false or empty.
+struct OtherMethod {
+  std::string_view key, what;
+};
+constexpr OtherMethod other_methods[] = {
+    {"modules_to_save", "whole modules that are trained beside the factors, as copies"},
+    {"exclude_modules",
+     "names that target_modules does not mean: give a pattern that leaves them "
+     "out in target_modules"},
+    {"rank_pattern", "another rank for some modules"},
+    {"alpha_pattern", "another scaling for some modules"},
+    {"layers_pattern", "a list of layers of another name"},
+    {"layer_replication", "layers that are copied"},
+    {"target_parameters", "factors of parameters that are no products, such as experts"},
+    {"trainable_token_indices", "rows of the embedding that are trained"},
+    {"megatron_config", "Megatron's parallel layers"},
+    {"use_dora", "magnitudes of weights (DoRA)"},
+    {"use_qalora", "pooled inputs (QALoRA)"},
+    {"use_bdlora", "block-diagonal factors"},
+    {"lora_bias", "biases of the factors"},
+    {"alora_invocation_tokens", "factors that act on some tokens only"},
+    {"arrow_config", "several adapters with a router"},
+    {"kasa_config", "another kind of factors"},
+    {"velora_config", "compressed inputs"},
+    {"monteclora_config", "random factors"},
+};
+
+// Keys that say where an adapter comes from, or how it is initialised.
+constexpr std::string_view lora_without_effect[] = {"task_type",
+                                                    "peft_type",
+                                                    "auto_mapping",
+                                                    "peft_version",
+                                                    "revision",
+                                                    "inference_mode",
+                                                    "base_model_name_or_path",
+                                                    "fan_in_fan_out",
+                                                    "megatron_core",
+                                                    "qalora_group_size",
+                                                    "runtime_config",
+                                                    "ensure_weight_tying",
+                                                    "loftq_config",
+                                                    "eva_config",
+                                                    "corda_config",
+                                                    "lora_ga_config"};
+
+constexpr std::string_view lora_keys[] = {
+    "r",    "lora_alpha",   "use_rslora",       "target_modules", "layers_to_transform",
+    "bias", "lora_dropout", "init_lora_weights"};
+
+bool says_nothing(const Json& value) {
+  return value.is_null() || value == false || value == "" ||
+         (value.is_structured() && value.empty());
+}
+
+template<std::size_t N>
+bool listed(const std::string_view (&list)[N], std::string_view key) {
+  return std::find(std::begin(list), std::end(list), key) != std::end(list);
+}
+
+void check_lora_keys(Origin& origin, const ModelConfig& c, const Json& all) {
+  for (const auto& [key, value] : all.items()) {
+    const auto* other = std::find_if(std::begin(other_methods), std::end(other_methods),
+                                     [&](const OtherMethod& m) { return m.key == key; });
+    if (other != std::end(other_methods)) {
+      if (!says_nothing(value)) c.cannot(key, fmt::format("{}: remove the key", other->what));
+    } else if (!listed(lora_without_effect, key) && !listed(lora_keys, key) &&
+               !says_nothing(value)) {
+      c.refuse(key, value, "no key of PEFT's LoraConfig (0.21): remove it");
+    }
+  }
+  if (const Json* init = c.find("init_lora_weights"); init != nullptr && *init != true)
+    origin.note(FindingKind::no_effect, "model.adapter",
+                fmt::format("{}: init_lora_weights = {}: ShardMark begins with PEFT's default, "
+                            "uniform values of A and zeros of B",
+                            c.path(), brief(*init)));
+  if (const double dropout = c.real("lora_dropout", 0); dropout != 0)
+    origin.note(FindingKind::no_effect, "model.adapter",
+                fmt::format("{}: lora_dropout = {}: ShardMark drops nothing", c.path(), dropout));
+}
+
+std::string_view bias_named(const ModelConfig& c) {
+  const std::string bias = c.text("bias");
+  if (bias.empty() || bias == "none") return "none";
+  if (bias == "all") return "all";
+  if (bias != "lora_only") c.refuse("bias", bias, "must be \"none\", \"all\" or \"lora_only\"");
+  return "adapted";
+}
+
+// LoraConfig of PEFT: scaling is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora.
+Json adapter_section(Origin& origin, const std::string& file) {
+  const Json all = read_json_file(file, JsonRules::deck);
+  const ModelConfig c(file, all);
+  const std::string type = c.text("peft_type");
+  if (type != "LORA")
+    throw DeckError(fmt::format(
+        "{}: peft_type = \"{}\": not modelled: \"LORA\" is: remove model.adapter, or set it to "
+        "\"none\"",
+        file, type));
+  check_lora_keys(origin, c, all);
+  const std::int64_t rank = c.size("r", 8);
+  const double alpha = c.real("lora_alpha", 8);
+  if (!(alpha > 0)) c.refuse("lora_alpha", alpha, "must be above 0");
+  const auto rows = static_cast<double>(rank);
+  Json section = {{"rank", rank},
+                  {"scaling", alpha / (c.flag("use_rslora") ? std::sqrt(rows) : rows)},
+                  {"bias", bias_named(c)}};
+  const Json* targets = c.find("target_modules");
+  if (targets == nullptr)
+    throw DeckError(fmt::format(
+        "{}: target_modules: missing: PEFT takes a list by model_type: give the names, for "
+        "example [\"q_proj\", \"v_proj\"]",
+        file));
+  section["targets"] = *targets;
+  origin.stands_at("model.adapter.targets", file + ": target_modules");
+  if (const Json* layers = c.find("layers_to_transform"); layers != nullptr) {
+    section["layers"] = layers->is_array() ? *layers : Json::array({*layers});
+    origin.stands_at("model.adapter.layers", file + ": layers_to_transform");
+  }
+  return section;
+}
+
+std::string file_at(const std::string& path) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / "adapter_config.json").string() : path;
+}
+
+}  // namespace
+
+void translate_adapter(Origin& origin, const std::string& config, Json& model) {
+  const auto given = model.find("adapter");
+  std::error_code ignored;
+  if (given == model.end()) {
+    if (config.empty()) return;
+    const bool folder = fs::is_directory(config, ignored);
+    const std::string file =
+        ((folder ? fs::path(config) : fs::path(config).parent_path()) / "adapter_config.json")
+            .string();
+    if (!fs::exists(file, ignored)) return;
+    model["adapter"] = adapter_section(origin, file);
+    origin.note(FindingKind::assumed, "model.adapter",
+                fmt::format("{}, which lies beside the model's config: --set model.adapter=none "
+                            "trains the model itself",
+                            file));
+    return;
+  }
+  if (*given == "none") {
+    model.erase("adapter");
+  } else if (given->is_string()) {
+    *given = adapter_section(origin, file_at(origin.resolve(given->get<std::string>())));
+  }
+  if (model.contains("adapter") && model.contains("family") && model["family"] != "decoder")
+    origin.refuse("model.family", model["family"],
+                  "adapters need a model of family \"decoder\": name one, with \"like\", or a "
+                  "model's config");
 }
 
 }  // namespace shardmark

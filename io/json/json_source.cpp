@@ -2,8 +2,13 @@
 // The reader drives nlohmann's SAX parser, because its DOM parser silently keeps the last of two
 // equal keys. Lines are counted in the iterator that feeds the parser.
 #include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <limits>
+#include <sstream>
 #include <vector>
 
 #include <fmt/core.h>
@@ -14,6 +19,7 @@
 #include <io/json/yaml.hpp>
 
 namespace shardmark {
+
 namespace {
 
 constexpr std::size_t max_depth = 64;
@@ -192,6 +198,70 @@ std::string brief(const Json& value) {
   std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
   if (text.size() > max_chars) text = text.substr(0, max_chars - 3) + "...";
   return text;
+}
+
+namespace {
+
+constexpr std::uintmax_t max_json_bytes = std::uintmax_t{64} << 20;
+
+std::string read_text(const std::string& path) {
+  std::error_code error;
+  const std::filesystem::file_status status = std::filesystem::status(path, error);
+  if (status.type() == std::filesystem::file_type::not_found)
+    throw DeckError(fmt::format("{}: no such file: check the path", path));
+  if (std::filesystem::is_directory(status))
+    throw DeckError(fmt::format("{}: is a folder: name the JSON file in it", path));
+  if (error)
+    throw DeckError(
+        fmt::format("{}: {}: check the path and its permissions", path, error.message()));
+  if (!std::filesystem::is_regular_file(status))
+    throw DeckError(
+        fmt::format("{}: is not a regular file: every rank must be able to read it", path));
+
+  errno = 0;
+  std::ifstream in(path, std::ios::binary);
+  if (!in)
+    throw DeckError(
+        fmt::format("{}: cannot be read: {}: check the permissions", path, std::strerror(errno)));
+  if (std::filesystem::file_size(path, error) > max_json_bytes && !error)
+    throw DeckError(
+        fmt::format("{}: larger than {} MiB: this is not a deck", path, max_json_bytes >> 20));
+  std::ostringstream text;
+  text << in.rdbuf();
+  if (in.bad()) throw DeckError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  return std::move(text).str();
+}
+
+const char* rule_of(JsonRules rules) {
+  switch (rules) {
+    case JsonRules::deck: return "comments are allowed, trailing commas are not";
+    case JsonRules::deepspeed: return "it is read as Hjson, as DeepSpeed reads it";
+    case JsonRules::yaml: return "it is read as YAML, because of its name";
+  }
+  return "";
+}
+
+}  // namespace
+
+Json read_json_file(const std::string& path, JsonRules rules) {
+  const std::string text = read_text(path);
+  if (text.find_first_not_of(" \t\r\n") == std::string::npos)
+    throw DeckError(fmt::format("{}: is empty: write a JSON object", path));
+  Json value;
+  if (rules == JsonRules::deepspeed)
+    if (const auto yaml = nested_yaml(text)) throw DeckError(fmt::format("{}: {}", path, *yaml));
+  try {
+    value = parse_json(text, path, rules);
+  } catch (const JsonSyntaxError& error) {
+    if (rules != JsonRules::yaml)
+      if (const auto foreign = foreign_notation(text))
+        throw DeckError(fmt::format("{}: {} ({})", path, *foreign, rule_of(rules)));
+    throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(), rule_of(rules)));
+  }
+  if (!value.is_object())
+    throw DeckError(fmt::format("{}: top level = {}: must be an object: enclose the keys in braces",
+                                path, brief(value)));
+  return value;
 }
 
 }  // namespace shardmark

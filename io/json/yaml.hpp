@@ -1,9 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML, which Accelerate writes its config in. The library yaml-cpp parses it; a build without that
 // library refuses YAML files.
+// Recognizes Python and YAML where JSON is expected, so that a message can say what was written and
+// what to write.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include <io/json/json_source.hpp>
 
@@ -17,5 +21,14 @@ bool reads_yaml();
 /// YAML, and DeckError for a key that occurs twice, for nesting beyond 64 levels, for too many
 /// values, and in a build without yaml-cpp.
 Json parse_yaml(const std::string& text, const std::string& name);
+
+/// Returns "line 3, column 14: this is Python: write true in place of True" for the first sign of
+/// Python or YAML in a text that is not JSON; nothing if there is none. A text that is JSON, or
+/// Hjson, may contain such signs too, so call this only for a text that could not be read.
+std::optional<std::string> foreign_notation(std::string_view text);
+
+/// Returns the same for a text without braces whose keys nest by indentation. Hjson would read it
+/// as strings, and DeepSpeed then refuses it.
+std::optional<std::string> nested_yaml(std::string_view text);
 
 }  // namespace shardmark

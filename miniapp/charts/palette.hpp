@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // The colours of pages and pictures: what each class of the style looks like.
+// A chart as a file of its own, for documents and slides.
 #pragma once
 
 #include <string>
 #include <string_view>
+
+#include <miniapp/charts/chart.hpp>
 
 namespace shardmark::html {
 
@@ -17,5 +20,10 @@ std::string class_rules();
 std::string plain_class_rules(std::string_view shapes);
 /// Returns a light colour by its name: "ink", "soft", "line", "page". Throws std::out_of_range.
 std::string_view light_colour(std::string_view name);
+
+/// Returns an SVG file with the title, a sentence below it, the legend and the chart. Its colours
+/// are written out, since not every viewer knows the variables of a page's style. Returns "" if
+/// there is nothing to draw. Both texts may be anything.
+std::string picture(std::string_view title, std::string_view note, const Chart& chart);
 
 }  // namespace shardmark::html

@@ -7,12 +7,13 @@
 
 #include <fmt/core.h>
 
+#include <core/clock.hpp>
 #include <core/cpu_set.hpp>
 #include <core/error.hpp>
 #include <io/files/durable_file.hpp>
 #include <io/files/regular_file.hpp>
 #include <miniapp/checkpoint/background_write.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 
 namespace shardmark {
 namespace {
@@ -38,7 +39,7 @@ std::vector<WrittenPart> notes_of_all(const std::string& folder, int world, doub
     std::string text = read_note(path);
     for (; text.empty(); text = read_note(path)) {
       if (given_up) throw IoError(folder + ": another rank could not write its file");
-      if (static_cast<double>(monotonic_ns() - start_ns) * 1e-9 > timeout_s)
+      if (seconds_since(start_ns) > timeout_s)
         throw IoError(
             fmt::format("{}: rank {} has not written its file after {} s: give a larger "
                         "comm.timeout_s, or a faster checkpoint.dir",
@@ -82,7 +83,7 @@ BackgroundWrite::BackgroundWrite(std::string folder, int rank, int world, double
     } catch (...) {
       error_ = std::current_exception();
     }
-    seconds_ = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+    seconds_ = seconds_since(start_ns);
   });
 }
 

@@ -5,10 +5,10 @@
 #include <core/memory/budget.hpp>
 #include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
-#include <io/files/file_system.hpp>
+#include <io/files/regular_file.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 
 namespace shardmark {

@@ -11,12 +11,12 @@
 #include <core/error.hpp>
 #include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
-#include <io/files/folder_lock.hpp>
+#include <io/files/durable_file.hpp>
 #include <io/json/json_source.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
-#include <miniapp/provenance/provenance.hpp>
+#include <miniapp/execute/lane_times.hpp>
+#include <miniapp/provenance/version.hpp>
 #include <miniapp/ranks/launcher.hpp>
 
 namespace shardmark {

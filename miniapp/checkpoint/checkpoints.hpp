@@ -17,7 +17,7 @@
 #include <miniapp/checkpoint/background_write.hpp>
 #include <miniapp/checkpoint/file_group.hpp>
 #include <miniapp/execute/step_runner.hpp>
-#include <miniapp/measure/checkpoint_figures.hpp>
+#include <miniapp/measure/result.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {

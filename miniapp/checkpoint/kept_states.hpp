@@ -13,7 +13,7 @@
 
 #include <io/checkpoint/state_reader.hpp>
 #include <miniapp/execute/executor.hpp>
-#include <miniapp/prove/update_proof.hpp>
+#include <miniapp/prove/step_prover.hpp>
 
 namespace shardmark {
 

@@ -10,16 +10,16 @@
 
 #include <core/text.hpp>
 #include <io/keys/nearest.hpp>
-#include <miniapp/commands/arguments_error.hpp>
 #include <miniapp/commands/command_line.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/commands/help/completion.hpp>
 #include <miniapp/commands/help/help_page.hpp>
-#include <miniapp/commands/help/man_page.hpp>
 #include <miniapp/provenance/version.hpp>
+#include <miniapp/ranks/launcher.hpp>
 #include <miniapp/report/standard_output.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // What an option of the program itself prints; thrown, since parsing ends there.
@@ -319,6 +319,17 @@ class CommandLine {
 
 ExitStatus run_command_line(int argc, char** argv, const std::string& commit) {
   return CommandLine(commit).run(argc, argv);
+}
+
+bool speaks_for_launch() {
+  return launched_rank() == 0;
+}
+
+ExitStatus arguments_error(const std::string& what, const std::string& command) {
+  if (speaks_for_launch())
+    print_error(
+        fmt::format("{}: see `shardmark {}--help`", what, command.empty() ? "" : command + " "));
+  return ExitStatus::usage;
 }
 
 }  // namespace shardmark

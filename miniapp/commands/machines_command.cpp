@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// `shardmark machines`, which lists the machine files that come with the program.
+// `shardmark machines` and `shardmark decks`, which list the files that come with the program.
 #include <algorithm>
 #include <array>
 #include <map>
@@ -10,11 +10,13 @@
 #include <core/enum_array.hpp>
 #include <core/error.hpp>
 #include <core/text.hpp>
+#include <io/deck/shipped_decks.hpp>
 #include <io/machine/shipped_machines.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/report/standard_output.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // The level that nodes are connected by; nullptr: the file describes a single node.
@@ -139,6 +141,22 @@ ExitStatus machines_command(const MachinesArguments& a) {
         "inputs/machines of the source tree is where the program expects it: install the program "
         "again, or give a machine file by its path");
   print_out(a.format == "json" ? machines_json(machines).dump(2) + "\n" : machines_text(machines));
+  return ExitStatus::valid;
+}
+
+ExitStatus decks_command() {
+  const auto decks = shipped_decks();
+  if (decks.empty())
+    throw DeckError(
+        "no decks: neither share/shardmark/inputs of the installation nor inputs/ of the source "
+        "tree "
+        "is where the program expects it: install the program again, or give a deck by its path");
+  std::size_t width = 0;
+  for (const ShippedDeck& deck : decks) width = std::max(width, deck.name.size());
+  std::string text;
+  for (const ShippedDeck& deck : decks)
+    text += fmt::format("{:<{}}  {}\n", deck.name, width, deck.summary);
+  print_out(text);
   return ExitStatus::valid;
 }
 

@@ -23,7 +23,6 @@
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/budgets.hpp>
-#include <miniapp/run/fit_budget.hpp>
 
 namespace shardmark {
 namespace {

@@ -8,21 +8,18 @@
 
 #include <core/error.hpp>
 #include <core/plan/build/fit_layers.hpp>
-#include <core/text.hpp>
 #include <io/deck/deck_findings.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/durable_file.hpp>
-#include <io/files/output_folder.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/cost.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/html/prediction_page.hpp>
-#include <miniapp/report/predicted_trace.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
-#include <miniapp/run/fit_budget.hpp>
+#include <miniapp/run/budgets.hpp>
 #include <miniapp/tools/advise/next_change.hpp>
 #include <miniapp/tools/sweep/grid.hpp>
 

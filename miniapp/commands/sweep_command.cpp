@@ -7,11 +7,10 @@
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/machine/machine_file.hpp>
-#include <miniapp/commands/arguments_error.hpp>
+#include <miniapp/commands/command_line.hpp>
 #include <miniapp/commands/sweeper.hpp>
-#include <miniapp/provenance/failure_text.hpp>
+#include <miniapp/provenance/fatal_signals.hpp>
 #include <miniapp/run/budgets.hpp>
-#include <miniapp/run/fit_budget.hpp>
 
 namespace shardmark {
 namespace {

@@ -12,7 +12,7 @@
 #include <io/files/hash.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/commands/sweeper.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/tools/sweep/html/sweep_page.hpp>

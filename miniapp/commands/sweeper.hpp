@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include <io/files/folder_lock.hpp>
+#include <io/files/durable_file.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/tools/sweep/store.hpp>
 #include <miniapp/tools/sweep/table.hpp>

@@ -19,7 +19,7 @@
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/chakra_trace.hpp>
 #include <miniapp/report/standard_output.hpp>
-#include <miniapp/run/fit_budget.hpp>
+#include <miniapp/run/budgets.hpp>
 
 namespace shardmark {
 namespace {

@@ -12,7 +12,7 @@
 #include <core/plan/interpret/copy_volume.hpp>
 #include <io/files/swap_file.hpp>
 #include <miniapp/execute/disk_options.hpp>
-#include <miniapp/execute/link_times.hpp>
+#include <miniapp/execute/lane_times.hpp>
 
 namespace shardmark {
 

@@ -9,7 +9,7 @@
 #include <core/profiling_region.hpp>
 #include <core/read_back.hpp>
 #include <miniapp/execute/executor.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 
 namespace shardmark {
 namespace {

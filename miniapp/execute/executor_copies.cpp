@@ -5,7 +5,7 @@
 
 #include <core/clock.hpp>
 #include <miniapp/execute/executor.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 
 namespace shardmark {
 

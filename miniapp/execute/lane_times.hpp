@@ -1,8 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Where the time of the compute lane went.
+// Where the time of the compute lane went, scopes measured with the clock that the counters use,
+// and bytes and times of copies between tiers by direction: over the link between host and device,
+// and between the host's memory and files.
 #pragma once
 
+#include <array>
 #include <cstdint>
+
+#include <core/clock.hpp>
+#include <core/plan/interpret/copy_volume.hpp>
 
 namespace shardmark {
 
@@ -19,6 +25,37 @@ struct LaneTimes {
     return {init - before.init, forward - before.forward, backward - before.backward,
             step - before.step, copies - before.copies,   exposed - before.exposed};
   }
+};
+
+/// Adds the time of its scope, in ns, to `into`.
+class ScopedTimer {
+ public:
+  explicit ScopedTimer(std::int64_t& into) : into_(into), start_ns_(monotonic_ns()) {}
+  ~ScopedTimer() { into_ += monotonic_ns() - start_ns_; }
+  ScopedTimer(const ScopedTimer&) = delete;
+  ScopedTimer& operator=(const ScopedTimer&) = delete;
+
+ private:
+  std::int64_t& into_;
+  std::int64_t start_ns_;
+};
+
+/// Seconds since `start_ns`, a time of monotonic_ns().
+inline double seconds_since(std::int64_t start_ns) {
+  return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+}
+
+/// The copies in one direction.
+struct LinkTimes {
+  std::int64_t copies = 0, bytes = 0;
+  std::int64_t busy_ns = 0;     // of the link, from the start of each copy to its end
+  std::int64_t exposed_ns = 0;  // of the compute lane, which makes copies and waits for them
+};
+using LinkTimesByDirection = EnumArray<Direction, LinkTimes>;
+
+/// When a link carries a copy, in the time of monotonic_ns().
+struct Carried {
+  std::int64_t begin_ns = 0, end_ns = 0;
 };
 
 }  // namespace shardmark

@@ -17,7 +17,7 @@
 #include <core/kokkos_shim.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <miniapp/execute/copy_lane.hpp>
-#include <miniapp/execute/link_times.hpp>
+#include <miniapp/execute/lane_times.hpp>
 
 namespace shardmark {
 

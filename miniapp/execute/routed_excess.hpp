@@ -7,7 +7,7 @@
 #include <numeric>
 #include <span>
 
-#include <comm/moved_volume.hpp>
+#include <comm/communicator.hpp>
 #include <core/plan/interpret/volume.hpp>
 
 namespace shardmark {

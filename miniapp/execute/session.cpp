@@ -3,7 +3,7 @@
 
 #include <miniapp/execute/disk_options.hpp>
 #include <miniapp/execute/session.hpp>
-#include <miniapp/models/make_model.hpp>
+#include <miniapp/models/event_model.hpp>
 
 namespace shardmark {
 

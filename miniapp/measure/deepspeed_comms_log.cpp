@@ -6,10 +6,9 @@
 
 #include <fmt/core.h>
 
-#include <miniapp/execute/step_trace.hpp>
-#include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
-#include <miniapp/measure/lane_begins.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/measure/timings.hpp>
 
 namespace shardmark {
 namespace {

@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of a run as plain values: measure and run/results fill them, the verdict judges them,
 // and the reports print them.
+// What the report of a run says about its checkpoints.
+// What slow ranks cost the others, as plain values.
 #pragma once
 
 #include <algorithm>
 #include <array>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include <core/memory/outside_memory.hpp>
+#include <core/memory/process_memory.hpp>
 #include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/interpret/footprint.hpp>
@@ -21,18 +24,73 @@
 #include <miniapp/energy/energy_figure.hpp>
 #include <miniapp/execute/disk_options.hpp>
 #include <miniapp/execute/step_trace.hpp>
-#include <miniapp/measure/checkpoint_figures.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
 #include <miniapp/measure/device_figure.hpp>
-#include <miniapp/measure/straggler_result.hpp>
 #include <miniapp/predict/prediction.hpp>
-#include <miniapp/prove/proof_result.hpp>
 #include <miniapp/prove/replay_result.hpp>
 #include <miniapp/prove/state_hash.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 #include <miniapp/rules/run_class.hpp>
 
 namespace shardmark {
+
+/// The timed steps of one rank, in seconds. A rank's own time in a step is what it computes and
+/// copies, without waiting for collectives.
+struct RankSteps {
+  double p50_s = 0, p99_s = 0, worst_s = 0;  // of its own time
+  double waiting_caused_s = 0;  // per step: how long the other ranks together waited for this one
+};
+
+/// What the section `perturb` did in the timed steps.
+struct PerturbResult {
+  std::vector<int> ranks;             // that were made slower
+  std::int64_t slow_steps = 0;        // in which one was
+  double injected_s = 0, lost_s = 0;  // in these: by the slowest rank; by the whole run
+  /// Time that the run lost over time that the slowest rank lost. Empty if there were no other
+  /// steps to compare with.
+  std::optional<double> amplification() const {
+    return comparable && injected_s > 0 ? std::optional(lost_s / injected_s) : std::nullopt;
+  }
+  bool comparable = false;
+  double written_bytes = 0;  // to memory beside the work, by all these ranks
+  double written_s = 0;      // in this time of each of them
+};
+
+/// What the section `congestion` did in the timed steps.
+struct CongestionResult {
+  std::vector<int> ranks;   // with background traffic
+  std::string description;  // "ring, messages of 1 MiB"
+  std::int64_t message_bytes = 0;
+  std::size_t flows = 0;
+  double moved_bytes = 0, seconds = 0;
+};
+
+/// All ranks, and what was done to them.
+struct StragglerResult {
+  std::vector<RankSteps> ranks;          // by rank
+  double worst_step_s = 0;               // of the timed steps
+  std::optional<PerturbResult> perturb;  // where the deck asks for it
+  std::optional<CongestionResult> congestion;
+};
+
+/// Bytes count all ranks; seconds are those of the slowest rank.
+struct CheckpointFigures {
+  std::string resumed_from;  // empty if the run did not resume
+  std::int64_t first_step = 0, read_bytes = 0, files_opened = 0;
+  double read_s = 0;
+  std::string newest;  // the last one that was written, which stays; empty: none
+  std::int64_t written = 0, written_bytes = 0;
+  double write_s = 0;    // of all that were written, until they were published
+  double blocked_s = 0;  // of these, training waited
+  // Of the storage benchmark: each write and each read, and what each rank took for its own part of
+  // all of them. `cached`: the page cache may have served reads.
+  std::vector<double> timed_write_s, timed_read_s;
+  std::vector<double> rank_write_s, rank_read_s;
+  std::string file_system;       // below the folder, as rank 0 sees it; empty: not known
+  std::int64_t timed_bytes = 0;  // of states, in one checkpoint
+  bool cached = false;
+  std::int64_t node_memory_bytes = 0;  // the most of all nodes; 0: not known
+};
 
 /// Predicted and measured bytes of one tier on this rank.
 struct TierResult {

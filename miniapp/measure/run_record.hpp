@@ -5,10 +5,9 @@
 #include <cstdint>
 #include <vector>
 
-#include <core/memory/outside_memory.hpp>
+#include <core/memory/process_memory.hpp>
 #include <core/memory/slot_watch.hpp>
 #include <miniapp/execute/lane_times.hpp>
-#include <miniapp/execute/link_times.hpp>
 #include <miniapp/measure/clock_readings.hpp>
 #include <miniapp/measure/device_figure.hpp>
 #include <miniapp/ranks/stop_signals.hpp>

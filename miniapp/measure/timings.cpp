@@ -6,10 +6,11 @@
 #include <vector>
 
 #include <core/percentile.hpp>
-#include <miniapp/measure/bus_bandwidth.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/measure/timings.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // The time during which at least one collective was in flight.
@@ -236,6 +237,17 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   if (result.timed_s > 0 && record.steps > 0)
     result.tokens_per_s =
         tokens_trained(deck, program, record, result.rows, steps) / result.timed_s;
+}
+
+std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records) {
+  std::vector<std::int64_t> begins;
+  std::map<int, std::int64_t> free_by_group;
+  for (const CollectiveRecord& r : records) {
+    std::int64_t& free_ns = free_by_group.try_emplace(r.group, INT64_MIN).first->second;
+    begins.push_back(std::min(r.done_ns, std::max(r.issue_ns, free_ns)));
+    free_ns = std::max(free_ns, r.done_ns);
+  }
+  return begins;
 }
 
 }  // namespace shardmark

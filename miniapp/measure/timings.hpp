@@ -28,4 +28,9 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
 void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
                 const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result);
 
+/// For each collective, when it began to have its lane to itself: at its own start or at the end of
+/// the collective before it, whichever is later. Each group is a lane. `records` are in order of
+/// completion, in which lanes run them.
+std::vector<std::int64_t> lane_begins_ns(const std::vector<CollectiveRecord>& records);
+
 }  // namespace shardmark

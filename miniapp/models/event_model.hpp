@@ -2,13 +2,18 @@
 // The interface between executor and arithmetic: a model runs one compute event on real buffers.
 // There are two: `train` (a transformer) and `none` (exact integers in place of gradients, for any
 // list of parameters).
+// Chooses the model that computes a deck's events.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
+#include <core/nn/kernels/context.hpp>
+#include <core/plan/deck/deck.hpp>
 #include <core/plan/plan.hpp>
+#include <io/data/witness.hpp>
 
 namespace shardmark {
 
@@ -59,5 +64,11 @@ class Model {
     return {};
   }
 };
+
+/// Makes the model of `deck.run.compute`: the transformer with its data, or exact integers. Local.
+/// Deck, context and `witness` must outlive it; `witness` may be null, otherwise it sees the data
+/// that is read. Throws DeckError if the data cannot be read.
+std::unique_ptr<Model> make_model(const Deck& deck, const Program& program, const Context& context,
+                                  DataWitness* witness = nullptr);
 
 }  // namespace shardmark

@@ -13,7 +13,6 @@
 #include <core/read_back.hpp>
 #include <miniapp/models/state_kernels.hpp>
 #include <miniapp/models/transformer_model.hpp>
-#include <miniapp/models/update_states.hpp>
 
 namespace shardmark {
 namespace {

@@ -2,10 +2,14 @@
 // In a planner the commands that train, measure or read checkpoints only say what they would need.
 #include <fmt/core.h>
 
+#include <core/text_of.hpp>
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/commands/sweeper.hpp>
+#include <miniapp/provenance/machine.hpp>
+#include <miniapp/provenance/version.hpp>
 
 namespace shardmark {
+
 namespace {
 
 [[noreturn]] void refuse(std::string_view command) {
@@ -36,6 +40,13 @@ ExitStatus ckpt_command(const CkptArguments& /*arguments*/) {
 
 ExitStatus run_sweep(const SweepArguments& /*arguments*/) {
   refuse("sweep without --plan");
+}
+
+std::map<std::string, std::string> library_versions() {
+  return {{"shardmark", version()},
+          {"planner", "plans, predicts and verifies; runs nothing"},
+          {"compiler", SHARDMARK_TEXT_OF(SHARDMARK_COMPILER_ID SHARDMARK_COMPILER_VERSION)},
+          {"system", operating_system()}};
 }
 
 }  // namespace shardmark

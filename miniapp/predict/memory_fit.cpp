@@ -7,7 +7,6 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/build/fit_layers.hpp>
-#include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <core/text.hpp>
 #include <miniapp/predict/memory_fit.hpp>

@@ -8,8 +8,8 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/build/legal_program.hpp>
+#include <core/plan/price/event_costs.hpp>
 #include <core/plan/price/step_interval.hpp>
-#include <core/plan/price/stragglers.hpp>
 #include <core/plan/work/step_work.hpp>
 #include <core/random.hpp>
 #include <core/text.hpp>

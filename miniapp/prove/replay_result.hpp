@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How a timed step compares with the same step made again.
+// What the proof of the collectives covered, for the report and the verdict.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +60,7 @@ void compare_steps(const StepOutcome& before, const StepOutcome& run, const Step
 /// to both moments. What the run added follows from its sketches before and after the step, since a
 /// moment is linear in what is added. The squares in the variance may differ by four times the
 /// bound, as those of Adagrad. What the step made of the parameters is proved elsewhere
-/// (update_proof.hpp).
+/// (step_prover.hpp).
 void compare_moments(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
                      const OptimizerSpec& optimizer, const ReplayBounds& bounds,
                      ReplayResult& result);
@@ -74,5 +75,21 @@ std::string compare_updates(const UpdateSketches& updates);
 
 /// "step 17, made again from its saved states under ordered reductions, …".
 std::string describe(const ReplayResult& replay);
+
+/// How many timed steps and collectives were proved, and what that cost.
+struct ProofResult {
+  std::int64_t timed_steps = 0, proved_steps = 0;
+  std::int64_t period = 1;       // one step in each run of so many timed steps is proved
+  std::int64_t collectives = 0;  // that were proved in timed steps, on this rank
+  double cost = 0;               // of the timed span, the part that the proof took on this rank
+  std::uint64_t seed = 0;        // from which the steps and the keys were drawn
+};
+
+/// Whether timed step number `timed` (from 0) is proved: one step in each run of `period` steps is,
+/// drawn by the seed. Pure.
+bool is_proved(const ProofResult& proof, std::int64_t timed);
+
+/// "every collective of 20 of 20 timed steps delivered what was sent (…)".
+std::string describe(const ProofResult& proof);
 
 }  // namespace shardmark

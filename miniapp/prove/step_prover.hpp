@@ -5,15 +5,21 @@
 // that is made after the warm-up. A lasting fault is then seen for certain, and a fault in one step
 // with probability 1 / period. A run that is compared with a prediction asks for a period of 2 or
 // more, so that it has steps whose time is that of the step alone.
+// Proves the updates that Adam or AdamW made in one step from the parameters before it and the
+// states after it: nothing but these decides what an update makes of a parameter, so the moments
+// before the step are not needed.
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include <comm/proof/proof.hpp>
+#include <core/nn/optimizer/adamw.hpp>
 #include <io/data/witness.hpp>
-#include <miniapp/prove/proof_result.hpp>
+#include <miniapp/prove/replay_result.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -66,5 +72,18 @@ class StepProver {
   ProofResult result_;
   double spent_s_ = 0;
 };
+
+/// Elements of one rank that one step updated.
+struct UpdatedRange {
+  std::int64_t first_elem = 0, elems = 0;
+  const float* before = nullptr;  // the parameters before the step, in host memory
+  // After the step, where kernels reach them:
+  const float *master = nullptr, *momentum = nullptr, *variance = nullptr;
+};
+
+/// Makes each update again, a piece at a time, with 3 MiB of scratch. `step` is empty for a step
+/// that was skipped, which changes nothing. Local; waits for the result.
+UpdateSketches sketch_updates(const Context& context, std::span<const UpdatedRange> ranges,
+                              const std::optional<AdamWStep>& step);
 
 }  // namespace shardmark

@@ -4,13 +4,15 @@
 #include <string>
 #include <system_error>
 
+#include <fmt/core.h>
 #include <unistd.h>
 
 #include <core/error.hpp>
-#include <miniapp/provenance/failure_text.hpp>
 #include <miniapp/provenance/fatal_signals.hpp>
+#include <miniapp/provenance/version.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // A handler may not allocate, so the lines are made before. They are never freed.
@@ -50,6 +52,19 @@ void end_fatal_signals_with_a_status() {
        "machine, or for all machines with -DSHARDMARK_NATIVE=OFF"});
   install(SIGABRT);
   install(SIGILL);
+}
+
+std::string failure_text(const Failure& failure) {
+  // A message that names neither place nor remedy is the system's refusal, wherever it came.
+  if (failure.status == ExitStatus::memory && !failure.what.empty() &&
+      failure.what.find(": ") == std::string::npos)
+    return failure.what +
+           ": end other programs, run fewer ranks on each node, or give a smaller deck";
+  if (failure.status != ExitStatus::defect || failure.what.empty()) return failure.what;
+  return fmt::format(
+      "{}: this is a defect in ShardMark {}, not in your deck: please report this message with the "
+      "version, the deck with all --set arguments, and the number of ranks",
+      failure.what, version());
 }
 
 }  // namespace shardmark

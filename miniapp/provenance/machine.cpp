@@ -9,7 +9,7 @@
 #include <fmt/core.h>
 #include <sys/utsname.h>
 
-#include <core/number_list.hpp>
+#include <core/text.hpp>
 #include <miniapp/provenance/machine.hpp>
 
 namespace shardmark {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a run's figures come from: hosts, cores, threads, processors, software, environment.
+// Warnings about ranks and threads that run where they are slower than necessary.
 #pragma once
 
 #include <string>
@@ -14,5 +15,12 @@ namespace shardmark {
 
 /// Collective. Host, cores and environment of every rank, in rank order, on all ranks.
 std::vector<RankInfo> rank_infos(const Node& node, Peers& peers);
+
+/// One sentence each: ranks that share too few cores (two bound to one core, say), a rank with more
+/// threads than cores, threads that OpenMP does not bind or binds to one place, ranks that may move
+/// between NUMA nodes, processors of several models. Pure,
+/// so the result is the same on every rank. The number of sentences is bounded for any number of
+/// ranks.
+std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks);
 
 }  // namespace shardmark

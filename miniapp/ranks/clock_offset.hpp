@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes time stamps of different ranks comparable, so that figures can separate waiting for the
 // last rank from the transfer itself without a barrier in a timed step.
+// How long something takes that ranks do together.
 #pragma once
 
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <core/clock.hpp>
 #include <miniapp/ranks/peers.hpp>
@@ -30,5 +32,14 @@ class GroupClock {
  private:
   std::int64_t offset_ns_;
 };
+
+/// Collective over `group`. For each of several things that the ranks did together, the seconds
+/// from the last rank's start to the last rank's end. All ranks leave a barrier at different times:
+/// that one waits for another to arrive belongs to no collective. `starts_s` and `ends_s` are this
+/// rank's readings of one clock (GroupClock), as many on all ranks. Even where the clocks of
+/// hosts do not agree, a result is neither shorter than on the fastest rank nor longer than on the
+/// slowest one, because no rank starts after the last start or ends after the last end.
+std::vector<double> spans(const std::vector<double>& starts_s, const std::vector<double>& ends_s,
+                          Peers& group);
 
 }  // namespace shardmark

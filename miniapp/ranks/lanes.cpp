@@ -7,7 +7,7 @@
 #include <comm/decorators/proving.hpp>
 #include <comm/decorators/watching.hpp>
 #include <comm/factory/make_communicator.hpp>
-#include <comm/mpi/device_buffers.hpp>
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/read_back.hpp>

@@ -6,6 +6,7 @@
 #include <miniapp/ranks/stop_signals.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // By signal, so that no handler reads and writes what another handler may interrupt.
@@ -73,6 +74,16 @@ StopCause signal_received() {
 
 int urgent_signals_received() {
   return interrupts + terminations;
+}
+
+void StopAgreement::start(StopCause own) {
+  cause_ = static_cast<double>(own);
+  ticket_ = peers_.start_max(cause_);
+}
+
+StopCause StopAgreement::finish() {
+  peers_.wait(ticket_);
+  return static_cast<StopCause>(static_cast<int>(cause_));
 }
 
 }  // namespace shardmark

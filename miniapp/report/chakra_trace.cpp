@@ -13,7 +13,7 @@
 #include <core/plan/work/work.hpp>
 #include <io/chakra/trace_writer.hpp>
 #include <miniapp/execute/event_name.hpp>
-#include <miniapp/measure/lane_begins.hpp>
+#include <miniapp/measure/timings.hpp>
 #include <miniapp/report/chakra_trace.hpp>
 
 namespace shardmark {

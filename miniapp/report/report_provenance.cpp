@@ -3,13 +3,16 @@
 #include <tuple>
 
 #include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
-#include <core/number_list.hpp>
 #include <core/printable.hpp>
+#include <core/text.hpp>
+#include <io/files/hash.hpp>
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
 namespace shardmark {
+
 namespace {
 
 auto key_of(const RankInfo& r) {
@@ -80,6 +83,20 @@ void provenance_tables(Out out, const Result& r) {
     fmt::format_to(out, "  {:<12} {}\n", title, line);
     title = "";
   }
+}
+
+std::string report_dump(const nlohmann::ordered_json& report) {
+  return report.dump(2, ' ', true, nlohmann::ordered_json::error_handler_t::replace);
+}
+
+// Parsed again first, so that numbers and texts are those that a reader of the file has.
+nlohmann::json report_checksum(const nlohmann::ordered_json& report, const std::string& losses) {
+  return report_checksum(nlohmann::json::parse(report_dump(report)), losses);
+}
+
+nlohmann::json report_checksum(nlohmann::json report, const std::string& losses) {
+  report.erase("checksum");
+  return {{"report", hash_hex(report.dump(-1, ' ', true))}, {"losses", hash_hex(losses)}};
 }
 
 }  // namespace shardmark

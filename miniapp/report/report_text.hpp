@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report that a run ends with, on standard output. Scripts read its last three lines.
+// What a user can do after a run.
 #pragma once
 
 #include <string>
@@ -19,5 +20,10 @@ std::string heading(const Deck& deck, const Program& program, const std::optiona
 /// follow. `folder` is the output folder.
 std::string report_text(const Deck& deck, const Program& program, const Result& result,
                         const std::string& folder);
+
+/// Returns one line without its end: the page to open in the folder `out`, and after it the next
+/// step for this result: what explains a failed check, how to compare, what an official figure
+/// needs.
+std::string next_step(const Deck& deck, const Result& result, const std::string& out);
 
 }  // namespace shardmark

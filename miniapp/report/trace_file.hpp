@@ -2,6 +2,8 @@
 // The first timed steps of a run in the trace-event format of Chrome, which Perfetto reads. Each
 // rank is a process with one lane for compute, one for the communication of each group, and one for
 // copies.
+// A predicted step in the form of a traced one, so that the drawings and traces of runs also show
+// predictions.
 #pragma once
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include <core/plan/plan.hpp>
+#include <core/plan/price/price.hpp>
 #include <miniapp/execute/step_trace.hpp>
 
 namespace shardmark {
@@ -35,5 +38,9 @@ std::string trace_events(const Program& program, const std::vector<StepTrace>& s
 
 /// The end of the file, after the last rank's events.
 std::string trace_end();
+
+/// The events of `priced`, a price of `program`, in nanoseconds from the start of the step. Buffers
+/// that are held are not part of it.
+StepTrace predicted_trace(const Program& program, const PricedStep& priced);
 
 }  // namespace shardmark

@@ -14,6 +14,7 @@
 #include <miniapp/rules/run_class.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // The value for `--set` with which steps of `step_s` take long enough.
@@ -232,6 +233,24 @@ std::string describe_pace(const RunClass& start, const RunSpec& run, const Pace&
       "At the pace of {}, {:.3g} s per step, the timed steps take {:.3g} s; an official figure "
       "needs {} s: --set {}",
       pace.of, pace.step_s, timed_s, OfficialRules::timed_s, enough_steps(pace.step_s));
+}
+
+std::string describe_write_pace(ClassFacts facts, const RunClass& start,
+                                const std::vector<double>& write_s) {
+  if (!start.official() || write_s.empty()) return "";
+  const double each_s =
+      std::accumulate(write_s.begin(), write_s.end(), 0.0) / static_cast<double>(write_s.size());
+  const std::int64_t writes = facts.deck.checkpoint.benchmark;
+  facts.end.emplace().write_s.assign(static_cast<std::size_t>(writes), each_s);
+  // A run that can become official has the shipped deck.
+  const RunClass then = judge_class(facts, &facts.used);
+  if (then.settings.empty()) return "";
+  return fmt::format(
+      "At the pace of the first {}, {:.3g} s each, the {} writes take {:.3g} s; an official figure "
+      "needs {} s: --set {}",
+      plural(static_cast<std::int64_t>(write_s.size()), "write"), each_s, writes,
+      each_s * static_cast<double>(writes), OfficialRules::writing_s,
+      join(then.settings, " --set "));
 }
 
 }  // namespace shardmark

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a run is official, or can still become it, with all reasons. The same function answers
 // before the first step, at the end, and for a report that somebody hands in.
+// What a storage run says while it writes: a run that cannot become official in its time says so
+// before it has written and read for minutes.
 #pragma once
 
 #include <cstdint>
@@ -83,5 +85,12 @@ struct Pace {
 /// this pace, and the `--set` with which they are not. Empty if they last long enough, or if
 /// nothing that `start`, the class before the first step, names can be mended by `--set`. Pure.
 std::string describe_pace(const RunClass& start, const RunSpec& run, const Pace& pace);
+
+/// That the writes of the storage benchmark will be too few for an official figure at the pace of
+/// the first ones, which took `write_s`, and the `--set` with which they are not. Empty if they
+/// last long enough, or if something else, in `start`, the class before the first step, stands
+/// against an official figure. Pure.
+std::string describe_write_pace(ClassFacts facts, const RunClass& start,
+                                const std::vector<double>& write_s);
 
 }  // namespace shardmark

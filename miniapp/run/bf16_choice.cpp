@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cmath>
 #include <cstdlib>
-#include <string_view>
 
 #include <fmt/core.h>
 

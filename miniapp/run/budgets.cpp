@@ -13,6 +13,7 @@
 #include <miniapp/run/budgets.hpp>
 
 namespace shardmark {
+
 namespace {
 
 // The free bytes of a section's disk. Also proves that files can be created there.
@@ -84,6 +85,32 @@ RunBudgets run_budgets(const Deck& deck, const EnumArray<Tier, std::int64_t>& ne
     r.source[t] = own.source;
   }
   return r;
+}
+
+FitBudget deck_fit_budget(const Deck& deck) {
+  const auto device = deck_budgets(deck, 1)[Tier::device];
+  return {device.value_or(0), false, "memory.device_gib of the deck"};
+}
+
+FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers) {
+  FitBudget budget = deck_fit_budget(deck);
+  FoundMemory found;
+  peers.agree([&] {
+    const auto device = find_device_memory(ranks_per_node);
+    found = device ? *device : find_memory(ranks_per_node);
+  });
+  const auto least = peers.gather(found.bytes);
+  if (budget.bytes > 0) return budget;
+  return {*std::min_element(least.begin(), least.end()), true, found.source};
+}
+
+void require_a_layer(const Deck& deck, const Fit& fit) {
+  if (fit.layers > 0) return;
+  throw MemoryError(fmt::format(
+      "{}: model.fit = {}: it does not fit in memory: {}. What would help: a larger model.fit or "
+      "memory.device_gib, a smaller model.hidden, sequence or train_micro_batch_size_per_gpu, a "
+      "higher ZeRO stage or smaller buckets of it",
+      deck.path, fit.part, describe(fit)));
 }
 
 }  // namespace shardmark

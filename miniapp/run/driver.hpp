@@ -5,8 +5,8 @@
 #include <core/error.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/measure/result.hpp>
+#include <miniapp/run/launch.hpp>
 #include <miniapp/run/run_arguments.hpp>
-#include <miniapp/run/world.hpp>
 
 namespace shardmark {
 

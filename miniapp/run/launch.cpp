@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdlib>
+#include <cstdlib>  // defines which C library this is
 
 #include <Kokkos_Core.hpp>
 #include <fmt/core.h>
@@ -9,16 +10,20 @@
 #include <core/kokkos_shim.hpp>
 #include <core/memory/device_memory.hpp>
 #include <core/nn/kernels/threads.hpp>
-#include <miniapp/provenance/failure_text.hpp>
+#include <miniapp/provenance/fatal_signals.hpp>
 #include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/launcher.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 #include <miniapp/report/standard_output.hpp>
-#include <miniapp/run/heap.hpp>
 #include <miniapp/run/launch.hpp>
 
+#if defined(__GLIBC__)
+#include <malloc.h>
+#endif
+
 namespace shardmark {
+
 namespace {
 
 // For an error that other ranks may not know. They might wait for this rank for ever, so all end.
@@ -85,6 +90,22 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   const ExitStatus status = run_in(world, guard, body);
   guard.begin("MPI_Finalize", end_limit_s);  // and what follows, to the end of the process
   return status;
+}
+
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  // A refusal costs only time, so it is not an error.
+  static_cast<void>(mallopt(M_MMAP_MAX, 0));  // large blocks come from the heap, not from mmap
+  static_cast<void>(
+      mallopt(M_TRIM_THRESHOLD, 0x7fffffff));  // and the end of the heap stays with the process
+  static_cast<void>(mallopt(M_TOP_PAD, 16 << 20));
+#endif
+}
+
+void give_back_freed_memory() {
+#if defined(__GLIBC__)
+  static_cast<void>(malloc_trim(0));  // returns false if there is nothing to return
+#endif
 }
 
 }  // namespace shardmark

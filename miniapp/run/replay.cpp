@@ -14,11 +14,10 @@
 #include <core/random.hpp>
 #include <core/text.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
-#include <miniapp/models/make_model.hpp>
-#include <miniapp/models/update_states.hpp>
+#include <miniapp/models/event_model.hpp>
+#include <miniapp/models/state_kernels.hpp>
 #include <miniapp/prove/state_hash.hpp>
 #include <miniapp/prove/step_prover.hpp>
-#include <miniapp/prove/update_proof.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/run/replay.hpp>

@@ -11,7 +11,7 @@
 //     before and after the step, and a replay that begins with moments of zero, prove both;
 //   * parameters after the step follow from those before it and the moments after it, so the update
 //     is proved bit for bit right after the step, while the moments are still there
-//     (update_proof.hpp).
+//     (step_prover.hpp).
 // Moments are kept where this does not hold: under `ordered` reductions, which promise equal bits
 // of everything; for Lion, SGD, Adagrad and Muon, whose updates take the gradient itself; where
 // states have 16 bits, of which no sketches are made; and beside frozen parameters, where moments

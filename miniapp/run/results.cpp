@@ -14,10 +14,9 @@
 #include <miniapp/measure/timings.hpp>
 #include <miniapp/measure/verdict.hpp>
 #include <miniapp/prove/state_hash.hpp>
-#include <miniapp/provenance/binaries.hpp>
 #include <miniapp/provenance/environment.hpp>
-#include <miniapp/provenance/placement.hpp>
 #include <miniapp/provenance/provenance.hpp>
+#include <miniapp/provenance/version.hpp>
 #include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/run/results.hpp>

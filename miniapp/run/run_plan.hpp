@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run before anything large is allocated: its deck, its plan, and the memory that it may use.
+// What a run's plan depends on besides its deck.
 #pragma once
 
 #include <optional>
 
+#include <comm/mpi/node.hpp>
 #include <core/clock.hpp>
 #include <core/plan/build/fit_layers.hpp>
+#include <core/plan/deck/deck.hpp>
 #include <core/plan/plan.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <miniapp/predict/prediction.hpp>
@@ -13,8 +16,8 @@
 #include <miniapp/ranks/faults.hpp>
 #include <miniapp/rules/run_class.hpp>
 #include <miniapp/run/budgets.hpp>
+#include <miniapp/run/launch.hpp>
 #include <miniapp/run/run_arguments.hpp>
-#include <miniapp/run/world.hpp>
 
 namespace shardmark {
 
@@ -50,5 +53,9 @@ void require_memory(RunPlan& run, const World& world);
 /// Collective. On rank 0 finds the class that the run can have. `resumed_from`: the checkpoint that
 /// it goes on from; may be empty. Throws AgreedError.
 void find_class(RunPlan& run, const std::string& resumed_from, const World& world);
+
+/// Ranks per node, back-end and limits of scratch on this machine. Local. Throws DeckError if the
+/// deck or the environment asks for something that this build or this layout of ranks lacks.
+Profile run_profile(const Deck& deck, const Node& node, int world);
 
 }  // namespace shardmark

@@ -2,7 +2,7 @@
 #include <algorithm>
 
 #include <core/memory/device_memory.hpp>
-#include <miniapp/models/make_model.hpp>
+#include <miniapp/models/event_model.hpp>
 #include <miniapp/prove/self_check.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/run/bf16_choice.hpp>

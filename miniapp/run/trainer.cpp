@@ -10,11 +10,11 @@
 #include <core/memory/process_memory.hpp>
 #include <core/percentile.hpp>
 #include <core/text.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
-#include <miniapp/rules/write_pace.hpp>
+#include <miniapp/rules/run_class.hpp>
 #include <miniapp/run/trainer.hpp>
 
 namespace shardmark {
@@ -124,7 +124,7 @@ void Trainer::plain_step(std::int64_t step) {
   record_.lrs.push_back(steps.values().lr);
   record_.loss_scales.push_back(steps.values().loss_scale);
   record_.skipped.push_back(!updated);
-  record_.seconds.push_back(static_cast<double>(monotonic_ns() - start_ns) * 1e-9);
+  record_.seconds.push_back(seconds_since(start_ns));
   record_.step_times.push_back(executor.times().since(times_before));
   record_.injected_seconds.push_back(
       static_cast<double>(session_.injected_ns() - injected_before_ns) * 1e-9);

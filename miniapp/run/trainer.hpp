@@ -13,7 +13,7 @@
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/prove/step_prover.hpp>
-#include <miniapp/ranks/stop_agreement.hpp>
+#include <miniapp/ranks/stop_signals.hpp>
 #include <miniapp/run/progress.hpp>
 #include <miniapp/run/replay.hpp>
 #include <miniapp/run/run_session.hpp>

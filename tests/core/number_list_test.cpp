@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <gtest/gtest.h>
 
-#include <core/number_list.hpp>
+#include <core/text.hpp>
 
 namespace shardmark::test::number_list_test {
 namespace {

@@ -4,7 +4,7 @@
 
 #include <gtest/gtest.h>
 
-#include <core/relation.hpp>
+#include <core/text.hpp>
 
 namespace shardmark::test::relation_test {
 namespace {

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # The recipes of CONTRIBUTING.md name the files to touch, and in each file what to look for. A step is a
-# list item that begins with a file: "1. `io/deck/deck_run.cpp`: add a call in `read_run`." Every other
+# list item that begins with a file: "1. `io/deck/deck_sections.cpp`: add a call in `read_run`." Every other
 # `word` of the step that is no path must occur in that file.
 
 function(layout_recipe_violations root file text)

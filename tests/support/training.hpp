@@ -24,7 +24,7 @@
 #include <core/plan/plan.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/execute/session.hpp>
-#include <miniapp/models/make_model.hpp>
+#include <miniapp/models/event_model.hpp>
 #include <miniapp/prove/state_hash.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/ranks/peers.hpp>

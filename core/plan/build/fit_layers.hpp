@@ -1,9 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // `model.fit`: the largest number of layers whose plan stays within a part of the memory budget. It
 // is a pure function with the same result on every rank, so a run and `shardmark plan` agree.
+// Which changes of a deck that does not fit in memory make it fit: each is planned before it is
+// named.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -57,5 +60,15 @@ std::string describe(const Fit& fit);
 
 /// How `model.fit` chose the number of layers, for scripts.
 nlohmann::ordered_json print_json(const Fit& fit);
+
+/// Whether a program fits in the memory that there is.
+using Fits = std::function<bool(const Program&)>;
+
+/// The changes after which the plan of `rank` fits, each made alone: "ZeRO stage 2",
+/// "offload_optimizer", "run.activation_checkpointing". A change that the schedule refuses, or that
+/// does not apply, is left out. The start-up is planned first, so that a model whose states do not
+/// fit costs no plan of its steps. Pure, if `fits` is.
+std::vector<std::string> changes_that_fit(const Deck& deck, const Batch& batch, int world, int rank,
+                                          const Profile& profile, const Fits& fits);
 
 }  // namespace shardmark

@@ -7,7 +7,6 @@
 #include <core/plan/interpret/arena.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/printable.hpp>
-#include <core/text.hpp>
 
 namespace shardmark {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
+#include <core/plan/price/event_costs.hpp>
 #include <core/plan/price/replay.hpp>
-#include <core/plan/price/stragglers.hpp>
 
 namespace shardmark {
 namespace {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <core/error.hpp>
 #include <core/plan/torch/fsdp_params.hpp>
 
 namespace shardmark {

@@ -2,7 +2,6 @@
 // The work of kernels over parameters, gradients and states; that of modules is in module_work.cpp.
 #include <algorithm>
 
-#include <core/exact_sum.hpp>
 #include <core/plan/kernels.hpp>
 #include <core/plan/work/work.hpp>
 

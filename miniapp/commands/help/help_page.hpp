@@ -14,4 +14,7 @@ std::string usage(const CommandHelp& command);
 /// environment and examples, in lines of at most 80 characters.
 std::string help_page(const CommandHelp& command);
 
+/// The help of all commands as one man page in section 1, in roff with the macros of man(7).
+std::string man_page(const std::string& version);
+
 }  // namespace shardmark

@@ -3,9 +3,8 @@
 #include <fmt/core.h>
 
 #include <core/plan/interpret/node_volume.hpp>
-#include <core/relation.hpp>
 #include <core/text.hpp>
-#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/page.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/sections.hpp>

@@ -9,12 +9,11 @@
 #include <core/plan/interpret/volume.hpp>
 #include <core/text.hpp>
 #include <miniapp/charts/page.hpp>
-#include <miniapp/charts/table.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/predict/cost.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/prediction_page.hpp>
-#include <miniapp/report/predicted_trace.hpp>
+#include <miniapp/report/trace_file.hpp>
 
 namespace shardmark {
 namespace {

@@ -5,10 +5,9 @@
 
 #include <fmt/core.h>
 
-#include <core/number_list.hpp>
 #include <core/printable.hpp>
 #include <core/text.hpp>
-#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/page.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/report/html/sections.hpp>

@@ -3,7 +3,6 @@
 #include <set>
 #include <utility>
 
-#include <core/error.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <miniapp/tools/advise/degrees.hpp>
 

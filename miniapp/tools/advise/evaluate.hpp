@@ -11,7 +11,7 @@
 #include <core/plan/price/machine.hpp>
 #include <miniapp/predict/memory_fit.hpp>
 #include <miniapp/tools/advise/candidates.hpp>
-#include <miniapp/tools/advise/framework.hpp>
+#include <miniapp/tools/advise/knobs.hpp>
 
 namespace shardmark {
 

@@ -3,7 +3,6 @@
 
 #include <fmt/core.h>
 
-#include <core/error.hpp>
 #include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>

@@ -6,15 +6,12 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
-#include <core/clock.hpp>
 #include <core/kokkos_shim.hpp>
 #include <core/memory/device_memory.hpp>
 #include <core/text.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <miniapp/provenance/machine.hpp>
-#include <miniapp/provenance/provenance.hpp>
 #include <miniapp/provenance/version.hpp>
-#include <miniapp/report/standard_output.hpp>
 #include <miniapp/run/progress.hpp>
 #include <miniapp/tools/calibrate/calibrate.hpp>
 #include <miniapp/tools/calibrate/probe.hpp>

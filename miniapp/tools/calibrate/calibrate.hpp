@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include <miniapp/run/world.hpp>
+#include <miniapp/run/launch.hpp>
 #include <miniapp/tools/calibrate/calibrate_arguments.hpp>
 #include <miniapp/tools/calibrate/smoothing.hpp>
 

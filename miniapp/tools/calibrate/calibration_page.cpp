@@ -8,7 +8,6 @@
 #include <core/text.hpp>
 #include <miniapp/charts/chart.hpp>
 #include <miniapp/charts/page.hpp>
-#include <miniapp/charts/table.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/tools/calibrate/calibrate.hpp>

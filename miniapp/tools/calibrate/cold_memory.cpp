@@ -3,7 +3,7 @@
 
 #include <core/nn/optimizer/init.hpp>
 #include <core/system_pages.hpp>
-#include <miniapp/execute/huge_pages.hpp>
+#include <miniapp/execute/slot_memory.hpp>
 #include <miniapp/tools/calibrate/cold_memory.hpp>
 
 namespace shardmark {

@@ -5,7 +5,7 @@
 #include <core/clock.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/plan/collective_scratch.hpp>
-#include <miniapp/ranks/spans.hpp>
+#include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/tools/calibrate/collective_probe.hpp>
 #include <miniapp/tools/calibrate/samples.hpp>
 

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include <core/plan/price/stragglers.hpp>
+#include <core/plan/price/event_costs.hpp>
 #include <miniapp/tools/calibrate/combine.hpp>
 #include <miniapp/tools/calibrate/placements.hpp>
 #include <miniapp/tools/calibrate/samples.hpp>

@@ -11,9 +11,9 @@
 #include <comm/shm/core_distance.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/price/machine.hpp>
-#include <miniapp/run/world.hpp>
+#include <miniapp/run/launch.hpp>
 #include <miniapp/tools/calibrate/samples.hpp>
-#include <miniapp/tools/calibrate/skew_samples.hpp>
+#include <miniapp/tools/calibrate/smoothing.hpp>
 
 namespace shardmark {
 

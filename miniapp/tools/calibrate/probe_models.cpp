@@ -2,7 +2,6 @@
 // Small transformers that are trained to time the kernels of modules in their places: operands lie
 // where a run has them, in a cache or not, and weights come from memory.
 #include <algorithm>
-#include <cmath>
 #include <ctime>
 #include <numeric>
 #include <optional>
@@ -13,9 +12,9 @@
 #include <core/clock.hpp>
 #include <core/nn/products/matmul.hpp>
 #include <miniapp/execute/session.hpp>
-#include <miniapp/models/make_model.hpp>
+#include <miniapp/models/event_model.hpp>
 #include <miniapp/run/bf16_choice.hpp>
-#include <miniapp/run/profile.hpp>
+#include <miniapp/run/run_plan.hpp>
 #include <miniapp/tools/calibrate/measured_model.hpp>
 #include <miniapp/tools/calibrate/probe.hpp>
 

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // What measured points tell about each other: how well the others foretell each one, and how far
 // the noise of each is averaged with that of its neighbours.
+// How far ranks end apart that begin the same kernels together, by the length of their work.
 #pragma once
 
+#include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -29,5 +32,23 @@ struct LeftOut {
 std::vector<LeftOut> leave_one_out(const DeviceModel& device);
 /// The mean of |error| of those that the others surround, weighted by time.
 double held_out_error(const std::vector<LeftOut>& points);
+
+class SkewSamples {
+ public:
+  /// `seconds`: of the same kernels on each of `ranks` ranks at the same time, rank by rank. Each
+  /// run of 1, 2, 4, … successive kernels is a sample. Nothing is added for one rank.
+  void add(std::span<const double> seconds, int ranks);
+  /// The median skew, as predictions are of median steps, by powers of 2 of the mean time; lengths
+  /// with few samples are left out.
+  RankSkew result() const;
+
+ private:
+  struct Samples {
+    double work_s = 0;  // the sum of all
+    std::vector<double> skews_s;
+  };
+  std::map<int, Samples> by_length_;  // by log2 of the seconds
+  int ranks_ = 0;
+};
 
 }  // namespace shardmark

@@ -5,7 +5,6 @@
 
 #include <fmt/core.h>
 
-#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/tools/compare/comparison.hpp>
 

@@ -6,7 +6,7 @@
 
 #include <core/clock.hpp>
 #include <core/random.hpp>
-#include <miniapp/provenance/provenance.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <miniapp/tools/noise/noise.hpp>
 
 namespace shardmark {
@@ -17,10 +17,6 @@ constexpr double block_wanted_s = 0.1;
 // The values that all ranks together hold of all distributions.
 constexpr std::size_t most_samples = std::size_t{1} << 22;
 constexpr int scales[] = {64, 1024, 16384};
-
-double seconds_since(std::int64_t start_ns) {
-  return static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
-}
 
 // A chain of operations on registers, each of which needs the one before: its time depends on
 // neither caches nor memory.

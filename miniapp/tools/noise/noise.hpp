@@ -9,11 +9,10 @@
 #include <vector>
 
 #include <core/plan/price/machine.hpp>
-#include <miniapp/run/world.hpp>
+#include <miniapp/run/launch.hpp>
 #include <miniapp/tools/noise/detours.hpp>
 #include <miniapp/tools/noise/distribution.hpp>
 #include <miniapp/tools/noise/noise_arguments.hpp>
-#include <miniapp/tools/noise/periods.hpp>
 
 namespace shardmark {
 

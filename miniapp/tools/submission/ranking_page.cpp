@@ -6,7 +6,6 @@
 
 #include <core/text.hpp>
 #include <miniapp/charts/page.hpp>
-#include <miniapp/charts/table.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/rules/official_rules.hpp>
 #include <miniapp/tools/submission/ranking.hpp>

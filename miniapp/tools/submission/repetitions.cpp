@@ -7,8 +7,7 @@
 #include <fmt/core.h>
 
 #include <core/printable.hpp>
-#include <miniapp/tools/submission/read/losses_reader.hpp>
-#include <miniapp/tools/submission/read/run_times.hpp>
+#include <miniapp/tools/submission/read/report_reader.hpp>
 #include <miniapp/tools/submission/repetitions.hpp>
 
 namespace shardmark {

@@ -9,7 +9,7 @@
 #include <io/files/hash.hpp>
 #include <miniapp/measure/reference.hpp>
 #include <miniapp/measure/verdict.hpp>
-#include <miniapp/report/report_checksum.hpp>
+#include <miniapp/report/report_provenance.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/verify.hpp>
 

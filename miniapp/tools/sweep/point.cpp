@@ -1,7 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+// Points, and their JSON, in which form a sweep stores them.
 #include <cmath>
 #include <limits>
 #include <numeric>
+
+#include <fmt/core.h>
+#include <nlohmann/json.hpp>
 
 #include <miniapp/tools/sweep/point.hpp>
 
@@ -91,6 +95,142 @@ RunFigures run_figures(const Deck& deck, const Result& r, double wall_s) {
   }
   f.wall_s = wall_s;
   return f;
+}
+
+namespace {
+
+using OrderedJson = nlohmann::ordered_json;
+
+std::string tier_name(Tier tier) {
+  return std::string(to_string(tier));
+}
+
+OrderedJson of_categories(const CategoryBytes& bytes) {
+  OrderedJson o = OrderedJson::object();
+  for (const Category c : all_values<Category>)
+    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
+  return o;
+}
+
+CategoryBytes categories_of(const OrderedJson& json) {
+  CategoryBytes bytes{};
+  for (const Category c : all_values<Category>)
+    bytes[c] = json.value(std::string(to_string(c)), std::int64_t{0});
+  return bytes;
+}
+
+OrderedJson of_plan(const PlanFigures& f) {
+  OrderedJson o = {{"stage", f.stage},
+                   {"schedule", f.schedule},
+                   {"parameters", f.parameters},
+                   {"layers", f.layers},
+                   {"train_batch_size", f.batch.global},
+                   {"train_micro_batch_size_per_gpu", f.batch.micro},
+                   {"gradient_accumulation_steps", f.batch.accumulation},
+                   {"elems_per_parameter", f.per_parameter}};
+  OrderedJson& step = o["step"] = OrderedJson::object();
+  for (const auto& [op, t] : f.step)
+    step[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+  for (const Tier t : all_values<Tier>) {
+    OrderedJson tier = {{"allocated_bytes", f.allocated[t]},
+                        {"at_peak_bytes", of_categories(f.at_peak[t])}};
+    if (f.fits[t]) tier["fits"] = *f.fits[t];
+    if (f.budget[t]) tier["budget_bytes"] = *f.budget[t];
+    o[tier_name(t)] = tier;
+  }
+  return o;
+}
+
+PlanFigures plan_of(const OrderedJson& o) {
+  PlanFigures f;
+  f.stage = o.at("stage");
+  f.schedule = o.at("schedule");
+  f.parameters = o.at("parameters");
+  f.layers = o.at("layers");
+  f.batch = {o.at("train_batch_size"), o.at("train_micro_batch_size_per_gpu"),
+             o.at("gradient_accumulation_steps")};
+  f.per_parameter = o.at("elems_per_parameter");
+  for (int i = static_cast<int>(Op::all_gather); i <= static_cast<int>(Op::barrier); ++i) {
+    const auto it = o.at("step").find(std::string(to_string(static_cast<Op>(i))));
+    if (it != o.at("step").end())
+      f.step[static_cast<Op>(i)] = {it->at("calls"), it->at("elems"), it->at("bytes")};
+  }
+  for (const Tier t : all_values<Tier>) {
+    const OrderedJson& tier = o.at(tier_name(t));
+    f.allocated[t] = tier.at("allocated_bytes");
+    f.at_peak[t] = categories_of(tier.at("at_peak_bytes"));
+    if (tier.contains("fits")) f.fits[t] = tier.at("fits").get<bool>();
+    if (tier.contains("budget_bytes")) f.budget[t] = tier.at("budget_bytes").get<std::int64_t>();
+  }
+  return f;
+}
+
+OrderedJson of_run(const RunFigures& f) {
+  OrderedJson o;
+  for (const NamedReal& n : run_reals)  // JSON has no NaN
+    o[n.name] = std::isfinite(f.*n.of) ? OrderedJson(f.*n.of) : OrderedJson(nullptr);
+  for (const NamedCount& n : run_counts) o[n.name] = f.*n.of;
+  for (const Tier t : all_values<Tier>) o[tier_name(t) + "_measured_bytes"] = f.measured[t];
+  return o;
+}
+
+RunFigures run_of(const OrderedJson& o) {
+  RunFigures f;
+  for (const NamedReal& n : run_reals)
+    f.*n.of = o.at(n.name).is_null() ? std::numeric_limits<double>::quiet_NaN()
+                                     : o.at(n.name).get<double>();
+  for (const NamedCount& n : run_counts) f.*n.of = o.at(n.name);
+  for (const Tier t : all_values<Tier>) f.measured[t] = o.at(tier_name(t) + "_measured_bytes");
+  return f;
+}
+
+OrderedJson of_predicted(const PredictedFigures& f) {
+  OrderedJson o;
+  for (const NamedPrediction& n : predicted_reals) o[n.name] = f.*n.of;
+  o["limited_by"] = f.limited_by;
+  return o;
+}
+
+PredictedFigures predicted_of(const OrderedJson& o) {
+  PredictedFigures f;
+  for (const NamedPrediction& n : predicted_reals) f.*n.of = o.at(n.name);
+  f.limited_by = o.at("limited_by");
+  return f;
+}
+
+}  // namespace
+
+OrderedJson to_json(const SweepPoint& point) {
+  OrderedJson values = OrderedJson::array();
+  for (const auto& [key, value] : point.at.values) values.push_back({key, value});
+  OrderedJson o = {{"ranks", point.at.ranks},
+                   {"values", values},
+                   {"state", to_string(point.state)},
+                   {"status", static_cast<int>(point.status)},
+                   {"reason", point.reason}};
+  if (point.plan) o["plan"] = of_plan(*point.plan);
+  if (point.run) o["run"] = of_run(*point.run);
+  if (point.predicted) o["predicted"] = of_predicted(*point.predicted);
+  return o;
+}
+
+SweepPoint point_of_json(const OrderedJson& o) {
+  SweepPoint p;
+  p.at.ranks = o.at("ranks");
+  for (const OrderedJson& pair : o.at("values")) p.at.values.emplace_back(pair.at(0), pair.at(1));
+  using Is = SweepPoint::State;
+  const std::string state = o.at("state");
+  p.state = Is::refused;
+  for (const Is s : {Is::planned, Is::valid, Is::invalid})
+    if (state == to_string(s)) p.state = s;
+  if (state != to_string(p.state))
+    throw IoError(fmt::format("\"{}\" is not a state of a point", state));
+  p.status = static_cast<ExitStatus>(o.at("status").get<int>());
+  p.reason = o.at("reason");
+  if (o.contains("plan")) p.plan = plan_of(o.at("plan"));
+  if (o.contains("run")) p.run = run_of(o.at("run"));
+  if (o.contains("predicted")) p.predicted = predicted_of(o.at("predicted"));
+  return p;
 }
 
 }  // namespace shardmark

@@ -1,12 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include <fmt/core.h>
 
 #include <core/printable.hpp>
-#include <core/relation.hpp>
 #include <core/text.hpp>
 #include <miniapp/tools/sweep/table.hpp>
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <comm/collective.hpp>
-#include <comm/mpi/device_buffers.hpp>
+#include <comm/mpi/mpi_library.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <comm/nccl/nccl_stream.hpp>
 #include <tests/comm/nccl/fake_device.hpp>

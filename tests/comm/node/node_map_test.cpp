@@ -6,7 +6,6 @@
 
 #include <comm/node/node_links.hpp>
 #include <comm/node/node_map.hpp>
-#include <comm/node/node_pieces.hpp>
 
 namespace shardmark::test::node_map_test {
 namespace {

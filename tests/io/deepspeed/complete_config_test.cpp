@@ -6,7 +6,6 @@
 
 #include <fmt/core.h>
 
-#include <io/deepspeed/complete_config.hpp>
 #include <io/deepspeed/config.hpp>
 #include <tests/support/io_scratch.hpp>
 

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <io/files/file_system.hpp>
+#include <io/files/regular_file.hpp>
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::file_system_test {

@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include <io/deck/deck_findings.hpp>
-#include <io/hf/trainer_arguments.hpp>
+#include <io/hf/hf_arguments.hpp>
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::trainer_arguments_test {

@@ -3,8 +3,8 @@
 // write.
 #include <fmt/core.h>
 
-#include <io/json/foreign_notation.hpp>
 #include <io/json/json_source.hpp>
+#include <io/json/yaml.hpp>
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::foreign_notation_test {

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/charts/chart.hpp>
-#include <miniapp/charts/table.hpp>
+#include <miniapp/charts/page.hpp>
 #include <tests/support/pattern.hpp>
 
 namespace shardmark::test::chart_test {

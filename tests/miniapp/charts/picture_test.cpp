@@ -5,7 +5,6 @@
 
 #include <miniapp/charts/page.hpp>
 #include <miniapp/charts/palette.hpp>
-#include <miniapp/charts/picture.hpp>
 #include <tests/support/pattern.hpp>
 
 namespace shardmark::test::picture_test {

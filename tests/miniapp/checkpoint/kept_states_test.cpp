@@ -7,7 +7,7 @@
 
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/kept_states.hpp>
-#include <miniapp/models/update_states.hpp>
+#include <miniapp/models/state_kernels.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::test::kept_states_test {

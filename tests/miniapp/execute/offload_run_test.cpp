@@ -10,7 +10,7 @@
 #include <core/plan/interpret/copy_volume.hpp>
 #include <core/plan/partition/flat_groups.hpp>
 #include <core/plan/partition/sub_groups.hpp>
-#include <miniapp/execute/scoped_timer.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <tests/support/training.hpp>
 
 namespace shardmark::test::offload_run_test {

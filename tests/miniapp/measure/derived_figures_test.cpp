@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <core/percentile.hpp>
-#include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 
 namespace shardmark::test::derived_figures_test {

@@ -8,7 +8,7 @@
 
 #include <core/nn/products/matmul.hpp>
 #include <core/random.hpp>
-#include <miniapp/prove/update_proof.hpp>
+#include <miniapp/prove/step_prover.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
 namespace shardmark::test::update_proof_test {

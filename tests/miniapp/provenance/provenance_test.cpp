@@ -8,10 +8,9 @@
 #include <unistd.h>
 
 #include <miniapp/provenance/environment.hpp>
-#include <miniapp/provenance/failure_text.hpp>
+#include <miniapp/provenance/fatal_signals.hpp>
 #include <miniapp/provenance/machine.hpp>
-#include <miniapp/provenance/placement.hpp>
-#include <miniapp/provenance/variables.hpp>
+#include <miniapp/provenance/provenance.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
 namespace shardmark::test::provenance_test {

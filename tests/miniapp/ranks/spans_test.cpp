@@ -2,7 +2,7 @@
 // How long something takes that ranks do together, by clocks that the test makes.
 #include <gtest/gtest.h>
 
-#include <miniapp/ranks/spans.hpp>
+#include <miniapp/ranks/clock_offset.hpp>
 #include <tests/support/world.hpp>
 
 namespace shardmark::test::spans_test {

@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
-#include <miniapp/measure/bus_bandwidth.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
-#include <miniapp/measure/lane_begins.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/measure/timings.hpp>
 #include <miniapp/report/deepspeed_wall_clock.hpp>
 #include <tests/support/pattern.hpp>
 #include <tests/support/programs.hpp>

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/measure/verdict.hpp>
-#include <miniapp/report/next_step.hpp>
+#include <miniapp/report/report_text.hpp>
 #include <miniapp/rules/official_rules.hpp>
 #include <tests/support/programs.hpp>
 

@@ -8,7 +8,6 @@
 #include <core/text.hpp>
 #include <miniapp/rules/official_rules.hpp>
 #include <miniapp/rules/run_class.hpp>
-#include <miniapp/rules/write_pace.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::run_class_test {

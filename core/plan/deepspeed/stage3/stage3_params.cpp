@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>
 #include <core/plan/write/state_writer.hpp>
 #include <core/text.hpp>

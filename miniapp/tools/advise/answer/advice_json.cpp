@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <nlohmann/json.hpp>
 
+#include <miniapp/tools/advise/answer/configuration.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
-#include <miniapp/tools/advise/answer/subject.hpp>
-#include <miniapp/tools/advise/distinct.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
+#include <miniapp/tools/advise/search.hpp>
 
 namespace shardmark {
 namespace {

@@ -7,8 +7,8 @@
 #include <core/text.hpp>
 #include <miniapp/tools/advise/answer/configuration.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
-#include <miniapp/tools/advise/distinct.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
+#include <miniapp/tools/advise/search.hpp>
 
 namespace shardmark {
 namespace {

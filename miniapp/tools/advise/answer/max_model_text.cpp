@@ -6,8 +6,8 @@
 
 #include <core/plan/build/fit_layers.hpp>
 #include <core/text.hpp>
+#include <miniapp/tools/advise/answer/configuration.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
-#include <miniapp/tools/advise/answer/subject.hpp>
 
 namespace shardmark {
 

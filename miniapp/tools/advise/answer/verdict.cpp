@@ -9,7 +9,6 @@
 #include <io/deck/deck_keys.hpp>
 #include <miniapp/tools/advise/answer/configuration.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
-#include <miniapp/tools/advise/answer/subject.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
 
 namespace shardmark {

@@ -8,7 +8,6 @@
 #include <core/error.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <io/deck/deck_reader.hpp>
-#include <io/deepspeed/complete_config.hpp>
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>

@@ -3,11 +3,10 @@
 // time that all calls of a kind took.
 #include <algorithm>
 
-#include <miniapp/measure/bus_bandwidth.hpp>
+#include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/measure/result.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/checks/limits.hpp>
-#include <miniapp/tools/submission/checks/order_statistics.hpp>
 
 namespace shardmark {
 namespace {

@@ -5,7 +5,7 @@
 #include <fmt/core.h>
 
 #include <miniapp/tools/submission/checks/run_facts.hpp>
-#include <miniapp/tools/submission/read/losses_reader.hpp>
+#include <miniapp/tools/submission/read/report_reader.hpp>
 
 namespace shardmark {
 

@@ -8,7 +8,7 @@
 
 #include <core/plan/interpret/planned_runs.hpp>
 #include <io/files/output_folder.hpp>
-#include <miniapp/prove/proof_result.hpp>
+#include <miniapp/prove/replay_result.hpp>
 #include <miniapp/tools/submission/read/replan.hpp>
 #include <miniapp/tools/submission/read/report_reader.hpp>
 

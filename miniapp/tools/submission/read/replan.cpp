@@ -4,7 +4,6 @@
 #include <filesystem>
 #include <system_error>
 
-#include <core/error.hpp>
 #include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/print.hpp>
 #include <io/deepspeed/config.hpp>

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads figures from a report.json that somebody else made, so nothing about its form is certain.
+// When a run began and ended, as its report says.
 #pragma once
 
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 #include <nlohmann/json.hpp>
+
+#include <io/files/output_folder.hpp>
 
 namespace shardmark {
 
@@ -31,5 +35,17 @@ class ReportReader {
  private:
   const nlohmann::json& report_;
 };
+
+/// Reads what `losses_csv` wrote. Throws ReportError that names the line.
+std::vector<LossRow> read_losses(const std::string& text);
+
+/// Both in UTC, as text and in seconds since 1970.
+struct RunTimes {
+  std::string started, ended;
+  std::int64_t started_s = 0, ended_s = 0;
+};
+
+/// Throws ReportError if a time is missing or is not written like "2026-11-23T12:30:00Z".
+RunTimes run_times(const ReportReader& report);
 
 }  // namespace shardmark

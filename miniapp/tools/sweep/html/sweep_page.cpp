@@ -8,7 +8,6 @@
 
 #include <core/text.hpp>
 #include <miniapp/charts/page.hpp>
-#include <miniapp/charts/table.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
 #include <miniapp/tools/sweep/html/sweep_page.hpp>

@@ -3,7 +3,7 @@
 // that a run is refused early only where the whole plan refuses it too; the refusal says why.
 #include <gtest/gtest.h>
 
-#include <core/plan/build/remedies.hpp>
+#include <core/plan/build/fit_layers.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/interpret/memory_refusal.hpp>
 #include <tests/support/programs.hpp>

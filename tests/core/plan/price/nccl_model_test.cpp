@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <core/plan/price/collective_time.hpp>
+#include <core/plan/price/event_costs.hpp>
 #include <core/plan/price/nccl_model.hpp>
-#include <core/plan/price/stragglers.hpp>
 
 namespace shardmark::test::nccl_model_test {
 namespace {

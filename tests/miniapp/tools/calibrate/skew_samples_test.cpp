@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 #include <core/random.hpp>
-#include <miniapp/tools/calibrate/skew_samples.hpp>
+#include <miniapp/tools/calibrate/smoothing.hpp>
 
 namespace shardmark::test::skew_samples_test {
 namespace {

@@ -10,7 +10,6 @@
 
 #include <miniapp/tools/noise/detours.hpp>
 #include <miniapp/tools/noise/noise.hpp>
-#include <miniapp/tools/noise/periods.hpp>
 
 namespace shardmark::test::detours_test {
 namespace {

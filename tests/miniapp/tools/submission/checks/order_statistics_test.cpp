@@ -7,7 +7,7 @@
 
 #include <core/percentile.hpp>
 #include <core/random.hpp>
-#include <miniapp/tools/submission/checks/order_statistics.hpp>
+#include <miniapp/tools/submission/checks/limits.hpp>
 
 namespace shardmark::test::order_statistics_test {
 namespace {

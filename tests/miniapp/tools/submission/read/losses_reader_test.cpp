@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of losses.csv as `verify` reads it: what was written is read back bit by bit, and a line
 // that is not whole is named.
-#include <miniapp/tools/submission/read/losses_reader.hpp>
+#include <miniapp/tools/submission/read/report_reader.hpp>
 #include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::losses_reader_test {
