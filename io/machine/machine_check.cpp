@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
-#include <core/text.hpp>
 #include <io/machine/machine_file.hpp>
 
 namespace shardmark {
