@@ -17,7 +17,6 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <comm/mpi/mpi_check.hpp>
 #include <core/error.hpp>
 #include <io/checkpoint/checksum.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
@@ -234,11 +233,10 @@ class Bench {
 }  // namespace shardmark::bench
 
 int main(int argc, char** argv) {
-  using namespace shardmark;
-  if (argc < 4) return fmt::print(stderr, "bench_checkpoint TURNS DECK DIR [SET ...]\n"), 2;
-  const bench::Machine machine(argc, argv);
-  const std::string dir = argv[3];
-  std::filesystem::create_directories(dir);
-  bench::Bench(machine, argv[2], dir, {argv + 4, argv + argc}).run(std::atoi(argv[1]));
-  return 0;
+  using namespace shardmark::bench;
+  return run_bench(argc, argv, 3, "bench_checkpoint TURNS DECK DIR [SET ...]",
+                   [&](const Machine& m) {
+                     std::filesystem::create_directories(argv[3]);
+                     Bench(m, argv[2], argv[3], {argv + 4, argv + argc}).run(std::atoi(argv[1]));
+                   });
 }

@@ -13,7 +13,6 @@
 // others), for 4 KiB microseconds instead, and then one JSON line for each figure.
 #include <algorithm>
 #include <cstdlib>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -27,7 +26,6 @@
 #include <comm/node/node_map.hpp>
 #include <core/plan/collective_scratch.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
-#include <miniapp/ranks/spans.hpp>
 #include <miniapp/run/launch.hpp>
 
 namespace shardmark::bench {

@@ -274,14 +274,8 @@ void bench(const Machine& machine, int turns, const std::string& deck,
 }  // namespace shardmark::bench
 
 int main(int argc, char** argv) {
-  using namespace shardmark;
-  if (argc < 3) return fmt::print(stderr, "bench_limits TURNS DECK [KEY=VALUE ...]\n"), 2;
-  const bench::Machine machine(argc, argv);
-  try {
-    bench::bench(machine, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
-  } catch (const Error& e) {
-    fmt::print(stderr, "bench_limits: {}\n", e.what());
-    abort_all(machine.world.comm(), e.status());
-  }
-  return 0;
+  using namespace shardmark::bench;
+  return run_bench(argc, argv, 2, "bench_limits TURNS DECK [KEY=VALUE ...]", [&](const Machine& m) {
+    bench(m, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
+  });
 }

@@ -112,16 +112,10 @@ void bench(const Machine& machine, int turns, std::int64_t mib, const std::strin
 }  // namespace shardmark::bench
 
 int main(int argc, char** argv) {
-  using namespace shardmark;
-  if (argc < 4)
-    return fmt::print(stderr, "bench_offload TURNS MIB_PER_ARRAY DECK [KEY=VALUE ...]\n"), 2;
-  const bench::Machine machine(argc, argv);
-  try {
-    bench::bench(machine, std::atoi(argv[1]), std::atoll(argv[2]), argv[3],
-                 {argv + 4, argv + argc});
-  } catch (const Error& e) {
-    fmt::print(stderr, "bench_offload: {}\n", e.what());
-    abort_all(machine.world.comm(), e.status());
-  }
-  return 0;
+  using namespace shardmark::bench;
+  return run_bench(argc, argv, 3, "bench_offload TURNS MIB_PER_ARRAY DECK [KEY=VALUE ...]",
+                   [&](const Machine& m) {
+                     bench(m, std::atoi(argv[1]), std::atoll(argv[2]), argv[3],
+                           {argv + 4, argv + argc});
+                   });
 }

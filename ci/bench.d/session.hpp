@@ -9,6 +9,7 @@
 #include <vector>
 
 #include <Kokkos_Core.hpp>
+#include <fmt/core.h>
 
 #include <comm/factory/make_communicator.hpp>
 #include <comm/mpi/mpi_world.hpp>
@@ -18,11 +19,11 @@
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/execute/session.hpp>
-#include <miniapp/models/make_model.hpp>
+#include <miniapp/models/event_model.hpp>
 #include <miniapp/ranks/lanes.hpp>
 #include <miniapp/run/bf16_choice.hpp>
-#include <miniapp/run/heap.hpp>
-#include <miniapp/run/profile.hpp>
+#include <miniapp/run/launch.hpp>
+#include <miniapp/run/run_plan.hpp>
 
 namespace shardmark::bench {
 
@@ -113,5 +114,20 @@ class DeckSession {
   std::optional<Session> session_;
   std::int64_t steps_ = 0;
 };
+
+/// The main of a program of this folder. Prints the usage, which begins with the program's name, if
+/// there are fewer than `least` arguments. What a deck lacks ends all ranks with its status.
+template<class Body>
+int run_bench(int argc, char** argv, int least, const std::string& usage, const Body& body) {
+  if (argc <= least) return fmt::print(stderr, "{}\n", usage), 2;
+  const Machine machine(argc, argv);
+  try {
+    body(machine);
+  } catch (const Error& e) {
+    fmt::print(stderr, "{}: {}\n", usage.substr(0, usage.find(' ')), e.what());
+    abort_all(machine.world.comm(), e.status());
+  }
+  return 0;
+}
 
 }  // namespace shardmark::bench

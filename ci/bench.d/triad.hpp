@@ -11,7 +11,7 @@
 
 #include <comm/mpi/mpi_check.hpp>
 #include <core/kokkos_shim.hpp>
-#include <miniapp/execute/huge_pages.hpp>
+#include <miniapp/execute/slot_memory.hpp>
 
 namespace shardmark::bench {
 

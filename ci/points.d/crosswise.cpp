@@ -7,6 +7,7 @@
 
 #include <ci/points.d/crosswise.hpp>
 #include <ci/points.d/null_models.hpp>
+#include <nlohmann/json.hpp>
 
 #include <core/percentile.hpp>
 #include <core/plan/price/step_interval.hpp>
@@ -88,9 +89,9 @@ Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& 
   return way;
 }
 
-Crossed mean_of(const std::string& name, const std::vector<LeftOut>& points,
+Mean mean_of(const std::string& name, const std::vector<LeftOut>& points,
                 const std::string& part = "") {
-  Crossed m;
+  Mean m;
   m.name = name;
   std::set<std::string> parts;
   const auto add = [](std::optional<double>& sum, double error) {
@@ -147,8 +148,8 @@ std::vector<Way> crosswise(std::vector<Case>& cases, const std::vector<Point>& p
   return ways;
 }
 
-std::vector<Crossed> crossed_means(const std::vector<Way>& ways) {
-  std::vector<Crossed> list;
+std::vector<Mean> crossed_means(const std::vector<Way>& ways) {
+  std::vector<Mean> list;
   for (const Way& way : ways) list.push_back(mean_of(way.name, way.points));
   for (const Way& way : ways) {
     if (way.name != "one source") continue;
@@ -157,6 +158,35 @@ std::vector<Crossed> crossed_means(const std::vector<Way>& ways) {
     for (const std::string& part : parts) list.push_back(mean_of("source " + part, way.points, part));
   }
   return list;
+}
+
+nlohmann::ordered_json crosswise_json(const std::vector<Mean>& means,
+                                      const std::vector<Way>& ways) {
+  using Json = nlohmann::ordered_json;
+  Json file{{"means", means_json("left_out", means)},
+            {"figures", Json::array()},
+            {"points", Json::array()}};
+  for (const Way& way : ways)
+    for (const auto& [part, groups] : way.figures)
+      for (const auto& [group, figures] : groups) {
+        Json fitted{{"left_out", way.name}, {"part", part}, {"generation", group}};
+        for (std::size_t k = 0; k < fitted_figures; ++k)
+          fitted[fitted_figure_list()[k].key] = std::exp(figures[k]);
+        file["figures"].push_back(std::move(fitted));
+      }
+  for (const Way& way : ways)
+    for (const LeftOut& x : way.points)
+      file["points"].push_back({{"left_out", way.name},
+                                {"part", x.part},
+                                {"source", x.point->source},
+                                {"gpu", x.point->gpu},
+                                {"gpus", x.point->gpus},
+                                {"model", describe(*x.point)},
+                                {"measured", x.point->step_s},
+                                {"predicted", x.predicted_s},
+                                {"error", x.error()},
+                                {"reach", x.reach}});
+  return file;
 }
 
 }  // namespace shardmark::points

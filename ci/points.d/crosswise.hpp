@@ -8,6 +8,7 @@
 #include <vector>
 
 #include <ci/points.d/fit.hpp>
+#include <ci/points.d/table.hpp>
 #include <nlohmann/json_fwd.hpp>
 
 namespace shardmark::points {
@@ -32,25 +33,14 @@ struct Way {
   std::map<std::string, std::map<std::string, Figures>> figures;  // by part and generation
 };
 
-/// Errors over some points.
-struct Crossed {
-  std::string name;
-  int rows = 0, parts = 0;
-  double mean = 0, worst = 0, bias = 0, covered = 0;
-  std::optional<double> constant_rate, one_efficiency;  // mean errors of the null models
-};
-
 /// Leaves out one width, one number of layers, one source, one kind of GPU, one generation of GPUs.
 /// Sets the slopes of the cases. The null model "one efficiency" is the geometric mean of the
 /// efficiencies of the points that were not left out, of the same generation where there are any.
 std::vector<Way> crosswise(std::vector<Case>& cases, const std::vector<Point>& points);
 
 /// A line per way, and one for the fit to all points; then one per source that was left out.
-std::vector<Crossed> crossed_means(const std::vector<Way>& ways);
+std::vector<Mean> crossed_means(const std::vector<Way>& ways);
 
-std::string crosswise_text(const std::vector<Crossed>& means);
-std::string crosswise_markdown(const std::vector<Crossed>& means);
-nlohmann::ordered_json crosswise_json(const std::vector<Crossed>& means,
-                                      const std::vector<Way>& ways);
+nlohmann::ordered_json crosswise_json(const std::vector<Mean>& means, const std::vector<Way>& ways);
 
 }  // namespace shardmark::points

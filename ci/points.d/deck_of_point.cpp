@@ -8,10 +8,9 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <core/error.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/price/price.hpp>
-#include <core/plan/price/stragglers.hpp>
+#include <core/plan/price/event_costs.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 

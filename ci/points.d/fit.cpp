@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
-#include <tuple>
 
 #include <ci/points.d/fit.hpp>
 #include <ci/points.d/null_models.hpp>

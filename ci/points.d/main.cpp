@@ -137,11 +137,12 @@ void print_fit(std::vector<Case>& cases) {
 void print_crosswise(const Arguments& a, std::vector<Case>& cases,
                      const std::vector<Point>& points) {
   const std::vector<Way> ways = crosswise(cases, points);
-  const std::vector<Crossed> means = crossed_means(ways);
+  const std::vector<Mean> means = crossed_means(ways);
   if (a.format == "json")
     fmt::print("{}\n", crosswise_json(means, ways).dump(1));
   else
-    fmt::print("{}", a.format == "markdown" ? crosswise_markdown(means) : crosswise_text(means));
+    fmt::print("{}", a.format == "markdown" ? means_markdown("left out", means)
+                                           : means_text("left out", means));
 }
 
 int run(const Arguments& a) {
@@ -155,7 +156,7 @@ int run(const Arguments& a) {
   if (a.format == "json")
     fmt::print("{}\n", json_table(rows).dump(1));
   else
-    fmt::print("{}", a.format == "markdown" ? markdown_table(rows) : text_table(rows));
+    fmt::print("{}", a.format == "markdown" ? means_markdown("points", means(rows)) : text_table(rows));
   return 0;
 }
 

@@ -110,33 +110,65 @@ std::string text_table(const std::vector<Row>& rows) {
                               r.in_fit ? "" : " not fitted", p.poor() ? " poor" : "")
                 : fmt::format("not predicted: {}\n", r.skipped);
   }
-  text +=
-      fmt::format("\n{:<44} {:>5} {:>7} {:>7} {:>7} {:>9} {:>14} {:>15}\n", "|error| in %", "rows",
-                  "mean", "worst", "bias", "interval", "constant rate", "one efficiency");
-  for (const Mean& m : means(rows))
+  return text + means_text("|error| in %", means(rows));
+}
+
+std::string means_text(const std::string& first, const std::vector<Mean>& means) {
+  const bool parts = !means.empty() && means.front().parts > 0;
+  const auto columns = [&](const auto& name, const auto& of, const auto& rows) {
+    return fmt::format("{:<44}{} {:>5} ", name, parts ? fmt::format(" {:>5}", of) : "", rows);
+  };
+  std::string text =
+      '\n' + columns(first, "parts", "rows") +
+      fmt::format("{:>7} {:>7} {:>7} {:>9} {:>14} {:>15}\n", "mean", "worst", "bias", "interval",
+                  "constant rate", "one efficiency");
+  for (const Mean& m : means)
     if (m.rows > 0)
-      text += fmt::format("{:<44} {:>5} {:>7.1f} {:>7.1f} {:>+7.1f} {:>9} {:>14} {:>15}\n", m.name,
-                          m.rows, 100 * m.mean, 100 * m.worst, 100 * m.bias, covered(m),
-                          percent(m.constant_rate), percent(m.one_efficiency));
+      text += columns(m.name, m.parts, m.rows) +
+              fmt::format("{:>7.1f} {:>7.1f} {:>+7.1f} {:>9} {:>14} {:>15}\n", 100 * m.mean,
+                          100 * m.worst, 100 * m.bias, covered(m), percent(m.constant_rate),
+                          percent(m.one_efficiency));
   return text;
 }
 
-std::string markdown_table(const std::vector<Row>& rows) {
-  std::string text =
-      "| points | rows | mean error, % | worst | bias | in the interval, % | null: constant rate "
-      "per "
-      "GPU | null: one efficiency |\n| --- | --- | --- | --- | --- | --- | --- | --- |\n";
-  for (const Mean& m : means(rows))
+std::string means_markdown(const std::string& first, const std::vector<Mean>& means) {
+  const bool parts = !means.empty() && means.front().parts > 0;
+  std::string text = fmt::format(
+      "| {} |{} rows | mean error, % | worst | bias | in the interval, % | null: constant rate per "
+      "GPU | null: one efficiency |\n| --- |{} --- | --- | --- | --- | --- | --- | --- |\n",
+      first, parts ? " parts |" : "", parts ? " --- |" : "");
+  for (const Mean& m : means)
     if (m.rows > 0)
-      text += fmt::format("| {} | {} | {:.1f} | {:.1f} | {:+.1f} | {} | {} | {} |\n", m.name,
-                          m.rows, 100 * m.mean, 100 * m.worst, 100 * m.bias, covered(m),
-                          percent(m.constant_rate), percent(m.one_efficiency));
+      text += fmt::format("| {} |{} {} | {:.1f} | {:.1f} | {:+.1f} | {} | {} | {} |\n", m.name,
+                          parts ? fmt::format(" {} |", m.parts) : "", m.rows, 100 * m.mean,
+                          100 * m.worst, 100 * m.bias, covered(m), percent(m.constant_rate),
+                          percent(m.one_efficiency));
   return text;
+}
+
+nlohmann::ordered_json means_json(const std::string& name, const std::vector<Mean>& means) {
+  using Json = nlohmann::ordered_json;
+  Json list = Json::array();
+  for (const Mean& m : means) {
+    Json row{{name, m.name}};
+    if (m.parts > 0) row["parts"] = m.parts;
+    row["rows"] = m.rows;
+    row["mean_error"] = m.mean;
+    row["worst_error"] = m.worst;
+    row["bias"] = m.bias;
+    row["covered"] = m.covered < 0 ? Json(nullptr) : Json(m.covered);
+    row["constant_rate_error"] = optional_number(m.constant_rate);
+    row["one_efficiency_error"] = optional_number(m.one_efficiency);
+    list.push_back(std::move(row));
+  }
+  return list;
 }
 
 nlohmann::ordered_json json_table(const std::vector<Row>& rows) {
   using Json = nlohmann::ordered_json;
-  Json file{{"unit", "seconds per step"}, {"points", Json::array()}, {"means", Json::array()}};
+  Json file{{"unit", "seconds per step"},
+            {"points", Json::array()},
+            {"means", means_json("name", means(rows))}};
   for (const Row& r : rows) {
     const Point& p = *r.point;
     Json row{{"source", p.source},   {"gpu", p.gpu},         {"gpus", p.gpus},
@@ -156,15 +188,6 @@ nlohmann::ordered_json json_table(const std::vector<Row>& rows) {
     row["one_efficiency"] = optional_number(r.one_efficiency_s);
     file["points"].push_back(std::move(row));
   }
-  for (const Mean& m : means(rows))
-    file["means"].push_back({{"name", m.name},
-                             {"rows", m.rows},
-                             {"mean_error", m.mean},
-                             {"worst_error", m.worst},
-                             {"bias", m.bias},
-                             {"covered", m.covered < 0 ? Json(nullptr) : Json(m.covered)},
-                             {"constant_rate_error", optional_number(m.constant_rate)},
-                             {"one_efficiency_error", optional_number(m.one_efficiency)}});
   return file;
 }
 

@@ -26,18 +26,23 @@ struct Row {
 /// Means of |error| over rows.
 struct Mean {
   std::string name;
-  int rows = 0;
+  int rows = 0, parts = 0;  // parts that were left out, each for itself; 0: these are fitted
   double mean = 0, worst = 0, bias = 0;
-  double covered = 0;  // the part of the rows whose interval contains the measurement
+  double covered = 0;  // the part of the rows whose interval contains the measurement; -1: none has
   std::optional<double> constant_rate,
       one_efficiency;  // of the null models, over rows that have one
 };
+
+/// Means below a line of titles, of which `first` is that of the names, as text and as Markdown;
+/// and as JSON, with the key `name`.
+std::string means_text(const std::string& first, const std::vector<Mean>& means);
+std::string means_markdown(const std::string& first, const std::vector<Mean>& means);
+nlohmann::ordered_json means_json(const std::string& name, const std::vector<Mean>& means);
 
 /// By source, then all, then what was not fitted.
 std::vector<Mean> means(const std::vector<Row>& rows);
 
 std::string text_table(const std::vector<Row>& rows);
-std::string markdown_table(const std::vector<Row>& rows);
 nlohmann::ordered_json json_table(const std::vector<Row>& rows);
 /// An SVG: the error of each point over the measured tokens per second and GPU.
 std::string picture(const std::vector<Row>& rows);

@@ -57,17 +57,12 @@ void compare(device::blas::Handle handle, const MatMulShape& s) {
 
 int main(int argc, char** argv) {
   using namespace shardmark;
-  if (argc < 2) return fmt::print(stderr, "bench_best_products DECK [KEY=VALUE ...]\n"), 2;
-  const bench::Machine machine(argc, argv);
-  try {
-    const auto shapes = bench::shapes_of(machine, argv[1], {argv + 2, argv + argc});
-    device::blas::Handle handle = nullptr;
-    SHARDMARK_PRODUCT(Create, &handle);
-    for (const MatMulShape& s : shapes) bench::compare(handle, s);
-    SHARDMARK_PRODUCT(Destroy, handle);
-  } catch (const Error& e) {
-    fmt::print(stderr, "bench_best_products: {}\n", e.what());
-    abort_all(machine.world.comm(), e.status());
-  }
-  return 0;
+  return bench::run_bench(
+      argc, argv, 1, "bench_best_products DECK [KEY=VALUE ...]", [&](const bench::Machine& m) {
+        const auto shapes = bench::shapes_of(m, argv[1], {argv + 2, argv + argc});
+        device::blas::Handle handle = nullptr;
+        SHARDMARK_PRODUCT(Create, &handle);
+        for (const MatMulShape& s : shapes) bench::compare(handle, s);
+        SHARDMARK_PRODUCT(Destroy, handle);
+      });
 }
