@@ -7,6 +7,7 @@
 #include <core/clock.hpp>
 #include <core/random.hpp>
 #include <miniapp/execute/lane_times.hpp>
+#include <miniapp/provenance/version.hpp>
 #include <miniapp/tools/noise/noise.hpp>
 
 namespace shardmark {
