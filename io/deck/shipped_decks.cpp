@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include <core/error.hpp>
 #include <io/deck/shipped_decks.hpp>
 #include <io/files/regular_file.hpp>
 
@@ -35,6 +36,16 @@ std::vector<ShippedDeck> shipped_decks() {
     const std::string text = read_regular_file(path, largest_deck, "install the program again");
     decks.push_back({std::filesystem::path(path).stem().string(), path, summary_of(text)});
   }
+  return decks;
+}
+
+std::vector<ShippedDeck> required_decks() {
+  std::vector<ShippedDeck> decks = shipped_decks();
+  if (decks.empty())
+    throw DeckError(
+        "no decks: neither share/shardmark/inputs of the installation nor inputs/ of the source "
+        "tree is where the program expects it: install the program again, or give a deck by its "
+        "path");
   return decks;
 }
 

@@ -20,6 +20,9 @@ struct ShippedDeck {
 /// cannot be read.
 std::vector<ShippedDeck> shipped_decks();
 
+/// Returns the same. Throws DeckError if there are none.
+std::vector<ShippedDeck> required_decks();
+
 /// Returns the file of a deck that is given as a path or by the name of a shipped deck. Relative
 /// output paths of a shipped deck start at the current folder. Throws DeckError for other names.
 FoundFile find_deck(const std::string& text);

@@ -145,12 +145,7 @@ ExitStatus machines_command(const MachinesArguments& a) {
 }
 
 ExitStatus decks_command() {
-  const auto decks = shipped_decks();
-  if (decks.empty())
-    throw DeckError(
-        "no decks: neither share/shardmark/inputs of the installation nor inputs/ of the source "
-        "tree "
-        "is where the program expects it: install the program again, or give a deck by its path");
+  const auto decks = required_decks();
   std::size_t width = 0;
   for (const ShippedDeck& deck : decks) width = std::max(width, deck.name.size());
   std::string text;

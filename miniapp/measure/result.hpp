@@ -11,6 +11,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -178,6 +179,8 @@ struct Check {
   State state = State::pass;
   std::string detail;
 };
+/// "pass", "fail", "not applicable".
+std::string_view to_string(Check::State state);
 
 /// How the tokens of a layer were spread over its experts: tokens of the fullest and the emptiest
 /// expert over their mean. If ranks divide experts, also those that the fullest rank had over the

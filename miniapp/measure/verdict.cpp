@@ -126,6 +126,10 @@ Check disk_check(const Result& r, const Observed& o) {
 
 }  // namespace
 
+std::string_view to_string(Check::State state) {
+  return state == Outcome::pass ? "pass" : state == Outcome::fail ? "fail" : "not applicable";
+}
+
 bool Result::checks_pass() const {
   return std::none_of(checks.begin(), checks.end(),
                       [](const Check& c) { return c.state == Outcome::fail; });

@@ -211,11 +211,7 @@ OrderedJson host_link(const Result& r) {
 OrderedJson checks(const Result& r) {
   OrderedJson list = OrderedJson::array();
   for (const Check& c : r.checks)
-    list.push_back({{"name", c.name},
-                    {"state", c.state == Check::State::pass   ? "pass"
-                              : c.state == Check::State::fail ? "fail"
-                                                              : "not applicable"},
-                    {"detail", c.detail}});
+    list.push_back({{"name", c.name}, {"state", to_string(c.state)}, {"detail", c.detail}});
   return list;
 }
 

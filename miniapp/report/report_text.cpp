@@ -256,9 +256,7 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
   fmt::format_to(out, "\nChecks\n");
   for (const Check& c : r.checks)
     fmt::format_to(out, "  {:<15}{:<16}{}\n", c.name,
-                   c.state == Check::State::pass   ? "pass"
-                   : c.state == Check::State::fail ? "FAIL"
-                                                   : "not applicable",
+                   c.state == Check::State::fail ? "FAIL" : to_string(c.state),
                    printable(c.detail));
   provenance_tables(out, r);
   for (const std::string& w : r.warnings) fmt::format_to(out, "warning: {}\n", printable(w));

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <io/deck/shipped_decks.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/measure/reference.hpp>
 #include <miniapp/measure/verdict.hpp>
@@ -126,13 +127,24 @@ class Verification {
     // What these checks say follows from the losses alone.
     const std::set<std::string> of_losses{"finite", "loss_drop", "expect.loss", "updates"};
     std::set<std::string> names;
+    const std::string reasons = report_.text("/invalid_reasons");
+    if (ended == "VALID" && !stopped && !reasons.empty())
+      refuse("invalid_reasons: a run that ended VALID has none, and the report says " + reasons);
     for (const Json& check : report_.at("/checks")) {
       const ReportReader one(check);
+      const std::string state = one.text("/state");
       names.insert(one.text("/name"));
       for (const Check& again : result.checks)
-        if (again.name == one.text("/name") && of_losses.contains(again.name))
+        if (again.name == one.text("/name") && of_losses.contains(again.name)) {
           compare("the check " + again.name, one.text("/detail"), again.detail);
-      if (one.text("/state") == "fail") refuse("a check failed: " + one.text("/name"));
+          compare("the state of the check " + again.name, state,
+                  std::string(to_string(again.state)));
+        }
+      if (state == to_string(Check::State::fail)) refuse("a check failed: " + one.text("/name"));
+      if (state != to_string(Check::State::pass) && state != to_string(Check::State::fail) &&
+          state != to_string(Check::State::not_applicable))
+        refuse(
+            fmt::format("the check {}: \"{}\" is no state of a check", one.text("/name"), state));
     }
     for (const Check& check : result.checks)
       if (!names.contains(check.name)) refuse("the report has no check " + check.name);
@@ -182,6 +194,7 @@ VerifiedRun verify_run(const SubmittedRun& run) {
 }
 
 std::vector<VerifiedRun> verify_submission(const Submission& submission) {
+  (void)required_decks();  // without them every division would seem to be claimed wrongly
   std::vector<VerifiedRun> found;
   const auto wrong = compare_runs(submission);
   for (std::size_t i = 0; i < submission.runs.size(); ++i) {

@@ -32,6 +32,23 @@ EnergyPart part_of(const std::string& name) {
   throw ReportError(fmt::format("report.json: energy: there is no part {}", name));
 }
 
+// Phases of the step are counted and timed where a counter was read, and nowhere else; checkpoints
+// always are.
+void check_phases(const ReportReader& node, const NodeEnergy& energy, Findings& findings) {
+  for (const EnergyPhase p : all_values<EnergyPhase>) {
+    const std::string at = fmt::format("/phases/{}/", energy_phase_names[p]);
+    const std::int64_t count = node.integer(at + "count");
+    const double seconds = node.number(at + "seconds");
+    findings.is_time(
+        {fmt::format("the phase {} of {}", energy_phase_names[p], energy.host), seconds});
+    const bool idle = energy.counters.empty() && p != EnergyPhase::checkpoint;
+    if (count < 0 || (idle && (count > 0 || seconds > 0)))
+      findings.refuse(fmt::format("energy of {}: {} counts {} times, {} s, and {} read",
+                                  energy.host, energy_phase_names[p], count, seconds,
+                                  plural(std::ssize(energy.counters), "counter")));
+  }
+}
+
 // What a node used, as the report lists it. Phases whose joules are too uncertain are left out
 // there.
 NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& findings) {
@@ -57,6 +74,7 @@ NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& fin
     findings.at_most({"the phases of " + name, sum}, {"the counter", counter.joules});
     energy.counters.push_back(counter);
   }
+  check_phases(node, energy, findings);
   double phases_s = 0;
   for (const EnergyPhase p : {EnergyPhase::forward, EnergyPhase::backward, EnergyPhase::optimizer})
     phases_s += node.number(fmt::format("/phases/{}/seconds", energy_phase_names[p]));

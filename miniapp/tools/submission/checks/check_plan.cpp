@@ -151,6 +151,9 @@ void check_tier(const RunFacts& facts, Tier t, std::int64_t peak, const TierFoot
                    report.integer(at + "live_peak"), planned.peak_bytes);
   findings.compare(fmt::format("pinned peak of {} memory", to_string(t)),
                    report.integer(at + "predicted_pinned_peak"), planned.pinned_peak_bytes);
+  findings.compare(fmt::format("the event of the peak of {} memory", to_string(t)),
+                   report.text(at + "at"),
+                   describe_event(facts.planned.program, planned.segment, planned.event));
   check_categories(facts, t, at, planned, findings);
   // A run that needs more than its budget is refused before it begins.
   if (const std::int64_t budget = report.integer(at + "budget"); budget > 0)

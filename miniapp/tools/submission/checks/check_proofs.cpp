@@ -11,7 +11,7 @@ void compare_detail(const ReportReader& report, std::string_view name, const std
                     Findings& findings) {
   for (const nlohmann::json& check : report.at("/checks")) {
     const ReportReader one(check);
-    if (one.text("/name") == name && one.text("/state") == "pass")
+    if (one.text("/name") == name && one.text("/state") == to_string(Check::State::pass))
       findings.compare(fmt::format("the check {}", name), one.text("/detail"), detail);
   }
 }

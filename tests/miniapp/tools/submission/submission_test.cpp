@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A submission is verified without running anything, and every way of tampering with it is refused
 // with the figure that does not add up.
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 
 #include <gtest/gtest.h>
@@ -147,6 +149,16 @@ TEST_F(Submissions, ThatAreNoWholeArchiveAreErrors) {
       run({.args = {"submit", place_->out(), "--out", path, "--form", "organization=x"}});
   EXPECT_EQ(form.status, 2);
   EXPECT_NE(form.err.find("did you mean organisation"), std::string::npos) << form.err;
+}
+
+// A program without its decks would call every division wrong.
+TEST_F(Submissions, AreNotJudgedByAProgramWithoutItsDecks) {
+  const std::string alone = place_->path("shardmark");
+  std::filesystem::copy_file(SHARDMARK_TEST_PROGRAM, alone);
+  const std::string said = place_->path("said.txt");
+  const int status = std::system((alone + " verify " + archive() + " 2> " + said).c_str());
+  EXPECT_EQ(WEXITSTATUS(status), 2);
+  EXPECT_NE(read_text(said).find("install the program again"), std::string::npos);
 }
 
 TEST_F(Submissions, AreInATable) {

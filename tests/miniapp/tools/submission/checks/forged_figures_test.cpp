@@ -89,10 +89,32 @@ TEST_F(Forged, MemoryAndCheckpointsAreRecomputed) {
   expect_refused("/memory/device/predicted_by_category/param", 1, "predicted_by_category");
   expect_refused("/memory/device/predicted_pinned_peak", 1, "pinned peak");
   expect_refused("/memory/device/budget", 1, "the budget");
+  expect_refused("/memory/device/at", "step1", "the event of the peak of device memory");
   expect_refused("/memory/system/rss_peak", std::int64_t{1} << 50, "resident memory");
   expect_refused("/checkpoints/written", 7, "checkpoints written");
   expect_refused("/checkpoints/written_bytes", 7, "fewer than their states");
   expect_refused("/checkpoints/blocked_s", 0.0, "blocked_s");
+}
+
+// A check that did not pass says so in one of three words, and a run that ended VALID has no reason
+// to be INVALID.
+TEST_F(Forged, ChecksHaveTheStateThatTheyHad) {
+  expect_refused("/checks/0/state", "passed", "is no state of a check");
+  expect_refused("/checks/0/state", "not applicable", "the state of the check");
+  expect_refused("/invalid_reasons", "values: wrong", "invalid_reasons");
+}
+
+TEST_F(Forged, PhasesOfAnEnergyThatNobodyReadAreRefused) {
+  const auto phase = [](const char* name, const Json& value) {
+    return [=](Json& r, std::string&) {
+      Json& node = r["energy"]["nodes"][0];
+      node["counters"] = Json::array();
+      node["phases"]["forward"][name] = value;
+    };
+  };
+  expect_refused(phase("count", 3), "forward counts 3 times");
+  expect_refused(phase("count", -1), "forward counts -1 times");
+  expect_refused(phase("seconds", 1e-6), "0 counters read");
 }
 
 TEST_F(Forged, LossesFollowTheDeck) {
