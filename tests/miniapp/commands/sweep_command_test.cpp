@@ -225,6 +225,16 @@ TEST(Sweep, ContinuesAfterAnInvalidPoint) {
   EXPECT_EQ(rows[1].at("result"), "VALID");
 }
 
+TEST(Sweep, NamesADeckByItsWholeName) {
+  const Workplace place;
+  const Outcome o = run({.args = {"sweep", "gpt2-1.5b", "--plan", "--ranks", "8", "--vary",
+                                  vary(stage, "3"), "--out", place.out()},
+                         .limit_s = 60});
+  ASSERT_EQ(o.status, 0) << o.err;
+  EXPECT_NE(read_text(place.out() + "/sweep.html").find("<h1>Sweep of gpt2-1.5b</h1>"),
+            std::string::npos);
+}
+
 TEST(Sweep, RefusesBadArguments) {
   const Workplace place;
   place.deck(2, {{"checkpoint", {{"dir", "ckpt"}, {"resume", "latest"}}}});

@@ -91,7 +91,7 @@ std::string lack_without_recomputation(const Advice& advice, const Candidate& c)
   for (auto& [key, value] : changes)
     if (key.ends_with("activation_checkpointing") || key.ends_with("gradient_checkpointing"))
       value = "false";
-  const Candidate without = evaluate(advice.question, changes, false);
+  const Candidate without = evaluate(advice.question, changes, true);
   return without.fits ? "" : without.refusal;
 }
 
