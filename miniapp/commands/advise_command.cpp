@@ -31,6 +31,7 @@ AdviseCase case_of(const AdviseArguments& a, const Machine& machine) {
                             : machine.node.ranks > 0 ? machine.node.ranks
                                                      : a.ranks;
   question.framework = framework_of(a.framework, given.deck, given.sets);
+  question.exact_rows = std::max(question.exact_rows, static_cast<std::size_t>(a.top));
   require_ranks(machine, a.machine, a.ranks, question.ranks_per_node);
   return question;
 }

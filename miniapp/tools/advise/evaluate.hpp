@@ -22,6 +22,7 @@ struct AdviseCase {
   const Machine* machine = nullptr;
   int ranks = 1, ranks_per_node = 1;
   Framework framework = Framework::shardmark;
+  std::size_t exact_rows = 10;  // of the answer's table, which are planned with all layers
 };
 
 /// A key of a candidate that makes no difference there, and the values that were tried.

@@ -22,7 +22,7 @@ namespace shardmark {
 
 namespace {
 
-constexpr std::size_t refined_per_kind = 1, kept_exact = 10;
+constexpr std::size_t refined_per_kind = 1;
 // Candidates that lack less than this part of the memory they need may fit with other knobs.
 constexpr double almost = 0.2;
 
@@ -62,6 +62,14 @@ std::vector<DeckChanges> refinements(const Advice& advice, const CandidateSpace&
   return all;
 }
 
+// What makes the candidates of the answer's table, in which stages with one plan share a row.
+std::set<DeckChanges> in_table(const Advice& advice) {
+  std::set<DeckChanges> all;
+  for (const Candidate& c : distinct_but_for_stage(advice.candidates))
+    if (all.size() < advice.question.exact_rows) all.insert(c.changes);
+  return all;
+}
+
 // Plans the fastest ones, and the fastest with room and of each stage, with all layers. Each round
 // makes some candidates exact, which may bring others to the front.
 void make_exact(Advice& advice) {
@@ -70,12 +78,12 @@ void make_exact(Advice& advice) {
     std::set<int> stages;
     std::set<bool> kinds;
     bool has_room = false;
-    for (std::size_t i = 0; i < advice.candidates.size(); ++i) {
-      const Candidate& c = advice.candidates[i];
+    const std::set<DeckChanges> table = in_table(advice);
+    for (const Candidate& c : advice.candidates) {
       const bool roomy = !c.tight && !std::exchange(has_room, has_room || !c.tight);
       const bool of_stage = stages.insert(c.stage).second;
       const bool of_kind = kinds.insert(c.parallel.divides()).second;
-      const bool wanted = of_stage || of_kind || i < kept_exact || roomy;
+      const bool wanted = of_stage || of_kind || roomy || table.contains(c.changes);
       if (wanted && !c.exact) changes.push_back(c.changes);
     }
     if (changes.empty()) return;

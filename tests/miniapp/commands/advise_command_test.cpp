@@ -286,5 +286,23 @@ TEST(Compare, ShowsPredictionsSideBySide) {
   EXPECT_EQ(std::count(alone.err.begin(), alone.err.end(), '\n'), 1) << alone.err;
 }
 
+// Candidates of a model of 48 layers or more are first planned with few of them. What the table and
+// the answer say is planned with all.
+TEST(Advise, PlansTheTableAndTheBestOfEachStageWithAllLayers) {
+  const Json advice = answer({"advise", "llama-tiny-z3", "--set", "model.layers=64", "--machine",
+                              "dgx-h100", "--ranks", "8", "--top", "25", "--format", "json"});
+  const Json& candidates = advice.at("candidates");
+  ASSERT_GT(candidates.size(), 30U);
+  std::set<std::string> stages;
+  bool some_estimated = false;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Json& c = candidates[i];
+    const bool best = stages.insert(c.at("stage").dump()).second;
+    EXPECT_TRUE(c.at("exact").get<bool>() || (i >= 25 && !best)) << i;
+    some_estimated |= !c.at("exact").get<bool>();
+  }
+  EXPECT_TRUE(some_estimated);
+}
+
 }  // namespace
 }  // namespace shardmark::test::advise_command_test
