@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <string_view>
 #include <tuple>
 
 #include <fmt/core.h>
@@ -24,6 +25,17 @@ void add_new(std::vector<std::string>& list, const std::string& text) {
   if (std::find(list.begin(), list.end(), text) == list.end()) list.push_back(text);
 }
 
+// Behind the figure with which some reasons begin, such as the seconds of a run that is too short.
+std::string_view behind_figure(std::string_view reason) {
+  return reason.substr(std::min(reason.find_first_not_of("0123456789."), reason.size()));
+}
+
+// A reason that differs from one of the list in that figure alone is the same, and the first stays.
+void add_reason(std::vector<std::string>& list, const std::string& reason) {
+  const auto same = [&](const std::string& r) { return behind_figure(r) == behind_figure(reason); };
+  if (std::none_of(list.begin(), list.end(), same)) list.push_back(reason);
+}
+
 std::vector<RankedEntry> entries_of(const std::vector<Ranked>& runs) {
   std::vector<RankedEntry> entries;
   std::vector<const VerifiedRun*> first;  // of each entry
@@ -44,7 +56,7 @@ std::vector<RankedEntry> entries_of(const std::vector<Ranked>& runs) {
     RankedEntry& entry = entries[i];
     entry.date = std::max(entry.date, r.run.date);
     add_new(entry.deck_hashes, r.run.deck_hash);
-    for (const std::string& reason : r.run.reasons) add_new(entry.reasons, reason);
+    for (const std::string& reason : r.run.reasons) add_reason(entry.reasons, reason);
     entry.values.push_back(r.run.fom);
     if (r.run.read_gib_per_s) entry.reads.push_back(*r.run.read_gib_per_s);
   }

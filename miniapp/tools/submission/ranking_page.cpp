@@ -31,7 +31,7 @@ std::string above(const std::string& markup, const std::string& soft) {
 // An entry without a place has its processor in this cell, which leaves room for the reasons.
 std::string who(const RankedEntry& e, bool ranked) {
   return above(text_or_dash(e.organisation),
-               text_or_dash(e.system) + (ranked ? "" : "<br/>" + text_or_dash(e.processor)));
+               text_or_dash(e.system) + (ranked ? "" : " <br/>" + text_or_dash(e.processor)));
 }
 
 // The second figure of a storage deck, below its bar.

@@ -114,9 +114,12 @@ TEST(Ranking, RepeatsWhyARunIsUnofficial) {
   VerifiedRun brief = official();
   brief.official = false;
   brief.reasons = {"52.7 s timed, at least 60 are required", "timed steps are traced"};
-  const Ranking r = ranked({runs_of("trial.zip", {7, 8}, brief)});
+  VerifiedRun briefer = brief;
+  briefer.reasons = {"51.9 s timed, at least 60 are required"};
+  const Ranking r =
+      ranked({runs_of("trial.zip", {7, 8}, brief), runs_of("trial.zip", {9}, briefer)});
   ASSERT_EQ(r.unranked.size(), 1U);
-  EXPECT_EQ(r.unranked[0].reasons, brief.reasons) << "each once";
+  EXPECT_EQ(r.unranked[0].reasons, brief.reasons) << "each once, whatever its figure";
   for (const std::string& text : {ranking_text(r), ranking_csv(r), ranking_html(r)})
     for (const std::string& reason : brief.reasons)
       EXPECT_NE(text.find(reason), std::string::npos) << reason << "\n" << text;
