@@ -91,7 +91,7 @@ std::string relation(double value, double reference) {
 
 namespace {
 
-// Removes a number from the front of `text`; false if there is none.
+// Removes a number from the front of `text`. Returns false if it does not begin with one.
 bool take_number(std::string_view& text, int& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc{} || number < 0) return false;

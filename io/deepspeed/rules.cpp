@@ -34,13 +34,15 @@ void judge_granularity(DsConfig& c, const Origin& origin, const ModelShape& mode
                                   smallest));
 }
 
+constexpr const char* sub_group_size = "sub_group_size";
+
 // DeepSpeed keeps the first int((1 - ratio) x n) of n sub-groups on the device.
 struct Split {
   std::int64_t groups = 0, on_device = 0;
 };
 
 Split split_of(const DsConfig& c, const ModelShape& model, int world) {
-  const auto size = c.zero.at("sub_group_size").get<std::int64_t>();
+  const auto size = c.zero.at(sub_group_size).get<std::int64_t>();
   const auto groups = static_cast<std::int64_t>(SubGroups(model, size, world).groups().size());
   const double part = 1 - c.offload_optimizer.number("ratio");
   return {groups, static_cast<std::int64_t>(part * static_cast<double>(groups))};
@@ -55,8 +57,8 @@ void judge_ratio(DsConfig& c, Origin& origin, const ModelShape& model, std::opti
     return fmt::format(
         "{} a rank has {} of {} = {}, and DeepSpeed keeps int((1 - ratio) x {}) = 0 "
         "of them on the device: all states are offloaded",
-        where, plural(split.groups, "sub-group"), c.zero.key("sub_group_size"),
-        brief(c.zero.at("sub_group_size")), split.groups);
+        where, plural(split.groups, "sub-group"), c.zero.key(sub_group_size),
+        brief(c.zero.at(sub_group_size)), split.groups);
   };
   const int first = world.value_or(1);
   const std::string here = world ? "on " + plural(first, "rank") : "on any number of ranks";

@@ -224,15 +224,11 @@ void Executor::overrun(const Event& event) {
   }
 }
 
-// Null if all parts are equal.
-const std::int64_t* Executor::parts_of(const Event& event) {
-  if (event.parts.count == 0) return nullptr;
-  const std::span planned(program_.part_counts.data() + event.parts.first,
-                          static_cast<std::size_t>(event.parts.count));
-  if (event.routed == Routed::no) return planned.data();
-  const std::span made = model_.routed_parts(event.module, event.routed);
-  routed_.add(planned, made, event.dtype);
-  return made.data();
+// Learned routing has decided the parts of `c` since the plan was made.
+void Executor::take_routed_parts(const Event& event, Collective& c) {
+  const Collective planned = c;
+  c.parts = model_.routed_parts(event.module, event.routed).data();
+  routed_.add(planned, c, program_.size_of(event.group));
 }
 
 void Executor::start_collective(const Event& event, InFlight& started) {
@@ -243,7 +239,8 @@ void Executor::start_collective(const Event& event, InFlight& started) {
   c.reduction = event.reduction;
   c.root = event.root;
   c.elems = program_.array_elems(event);
-  c.parts = parts_of(event);
+  if (event.parts.count > 0) c.parts = program_.part_counts.data() + event.parts.first;
+  if (event.routed != Routed::no) take_routed_parts(event, c);
   if (ops.size() >= 2) {
     c.send = bind(ops[0]).data;
     c.recv = bind(ops[1]).data;

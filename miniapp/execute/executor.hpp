@@ -122,7 +122,7 @@ class Executor {
   void look_for_overflow(const Segment& segment);
   Bound bind(const Operand& operand) const;
   std::span<const Operand> operands(const Event& event) const;
-  const std::int64_t* parts_of(const Event& event);
+  void take_routed_parts(const Event& event, Collective& c);
 
   const Program& program_;
   Model& model_;

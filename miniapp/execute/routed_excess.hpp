@@ -2,12 +2,7 @@
 // What learned routing made the ranks that divide experts send, beside what the plan has.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <numeric>
-#include <span>
-
-#include <comm/communicator.hpp>
+#include <comm/collective.hpp>
 #include <core/plan/interpret/volume.hpp>
 
 namespace shardmark {
@@ -18,26 +13,17 @@ struct RoutedExcess {
   Traffic counted;
   Moved moved;
 
-  /// Adds a call. Both spans have what this rank sends to each rank of the group, and then what it
-  /// receives from each, in elements of `dtype`.
-  void add(std::span<const std::int64_t> planned, std::span<const std::int64_t> made, Dtype dtype) {
-    const Sums plan(planned), call(made);
-    moved.send(call.sent - plan.sent, dtype);
-    moved.receive(call.received - plan.received, dtype);
-    const std::int64_t elems = call.larger() - plan.larger();
-    counted += {0, elems, elems * dtype_bytes(dtype)};
+  /// Adds a call of a group of `ranks`, which differs from the planned one in its parts alone.
+  void add(const Collective& planned, const Collective& made, int ranks) {
+    constexpr int any = 0;  // what a rank sends and receives in parts is the sum of its own list
+    const auto more = [&](auto count) {
+      return count(made, any, ranks) - count(planned, any, ranks);
+    };
+    moved.send(more(sent_elems), made.dtype);
+    moved.receive(more(received_elems), made.dtype);
+    const std::int64_t elems = more(counted_elems);
+    counted += {0, elems, elems * dtype_bytes(made.dtype)};
   }
-
- private:
-  struct Sums {
-    explicit Sums(std::span<const std::int64_t> parts) {
-      const auto half = parts.begin() + static_cast<std::ptrdiff_t>(parts.size() / 2);
-      sent = std::accumulate(parts.begin(), half, std::int64_t{0});
-      received = std::accumulate(half, parts.end(), std::int64_t{0});
-    }
-    std::int64_t larger() const { return std::max(sent, received); }
-    std::int64_t sent = 0, received = 0;
-  };
 };
 
 }  // namespace shardmark

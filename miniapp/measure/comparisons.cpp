@@ -25,10 +25,10 @@ int rank_within(const Program& program, int group) {
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), program.rank) - ranks.begin());
 }
 
-// Of the collectives of `runs` in one group, on the program's rank. In terms of S, the size of the
-// whole array: an all_gather sends S/n and receives S, a reduce_scatter sends S and receives S/n,
-// an all_reduce sends and receives S; only the root of a reduce receives, and only the root of a
-// broadcast sends.
+// Adds up what the program's rank moves in the collectives of `runs` in one group. S is the size of
+// the whole array: an all_gather sends S/n and receives S, a reduce_scatter sends S and receives
+// S/n, an all_reduce sends and receives S; only the root of a reduce receives, and only the root of
+// a broadcast sends.
 MovedVolume moved_by_runs(const Program& program, const SegmentRuns& runs, int group) {
   MovedVolume sum;
   const int rank = rank_within(program, group), size = program.size_of(group);

@@ -43,7 +43,7 @@ std::string report_dump(const nlohmann::ordered_json& report);
 /// {"report": …, "losses": …}: the hash (hash_hex) of the report without its key `checksum`, as
 /// JSON on one line with sorted keys, and that of the text of losses.csv. Pure.
 nlohmann::json report_checksum(const nlohmann::ordered_json& report, const std::string& losses);
-/// The same of a report that was read.
+/// Returns the same for a report that was read from a file.
 nlohmann::json report_checksum(nlohmann::json report, const std::string& losses);
 
 }  // namespace shardmark

@@ -122,6 +122,16 @@ TEST(DividedRun, DividedSamplesTrainNearlyTheSameIn16Bits) {
   }
 }
 
+// The deck at a stage, its experts divided over `e` ranks: at stage 2 with the other order of ranks
+// and memory.
+Deck by_experts(Deck deck, int stage, int e) {
+  deck.zero.stage = stage;
+  deck.zero.parallel.expert = e;
+  deck.zero.parallel.same_experts_near = stage == 2;
+  deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+  return deck;
+}
+
 // Undivided, these stages train the same.
 TEST(DividedRun, DividedExpertsTrainTheSameForTwentySteps) {
   const Deck plain = mixture_deck(1);
@@ -129,12 +139,7 @@ TEST(DividedRun, DividedExpertsTrainTheSameForTwentySteps) {
   for (const int e : degrees())
     for (const int stage : {1, 2, 3}) {
       SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
-      Deck deck = plain;
-      deck.zero.stage = stage;
-      deck.zero.parallel.expert = e;
-      deck.zero.parallel.same_experts_near = stage == 2;
-      deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
-      expect_near(train_in_groups(deck, 20), want, 1e-5);
+      expect_near(train_in_groups(by_experts(plain, stage, e), 20), want, 1e-5);
     }
 }
 
@@ -184,12 +189,7 @@ TEST(DividedRun, DividedExpertsTrainTheSameWithLearnedRouting) {
       for (const int stage : {1, 2, 3}) {
         if (again && stage == 3) continue;
         SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e << " " << again);
-        Deck deck = plain;
-        deck.zero.stage = stage;
-        deck.zero.parallel.expert = e;
-        deck.zero.parallel.same_experts_near = stage == 2;
-        deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
-        expect_near(train_in_groups(deck, 20), want, 1e-5);
+        expect_near(train_in_groups(by_experts(plain, stage, e), 20), want, 1e-5);
       }
   }
 }

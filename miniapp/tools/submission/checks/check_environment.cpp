@@ -57,7 +57,7 @@ void check_environment(const RunFacts& facts, Findings& findings) {
 
 namespace {
 
-// Clocks of machines differ, by more than a network's time service allows where there is none.
+// Clocks of machines without a time service differ by more than such a service allows.
 constexpr std::int64_t clock_slack_s = 3600;
 // Whole seconds are printed, and a time service may set the clock during a run; the check `clocks`
 // allows that much of the timed span.

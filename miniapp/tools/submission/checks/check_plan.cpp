@@ -101,10 +101,11 @@ void check_collectives(const RunFacts& facts, Findings& findings) {
     for (const auto& [op, traffic] : volume_of_runs(program, facts.runs, static_cast<int>(g))) {
       const std::string name = collective_name(program, {static_cast<int>(g), op});
       reported.erase(name);
+      const Traffic routed = routed_traffic(report, name);
       for (const char* side : {"predicted", "measured"}) {
         const std::string at = "/collectives/" + name + "/" + side;
         const bool measured = side == std::string_view("measured");
-        const Traffic added = measured ? routed_traffic(report, name) : Traffic{};
+        const Traffic added = measured ? routed : Traffic{};
         findings.compare(fmt::format("{} calls of {}", side, name), report.integer(at + "/calls"),
                          traffic.calls);
         findings.compare(fmt::format("{} elements of {}", side, name),
@@ -113,8 +114,8 @@ void check_collectives(const RunFacts& facts, Findings& findings) {
                          traffic.bytes + added.bytes);
       }
       const bool exchange = static_cast<int>(g) == program.expert_group && op == Op::all_to_all;
-      check_routed(name, routed_traffic(report, name),
-                   exchange ? routed_range(program, facts.runs) : RoutedRange{}, findings);
+      check_routed(name, routed, exchange ? routed_range(program, facts.runs) : RoutedRange{},
+                   findings);
     }
   for (const std::string& name : reported)
     findings.refuse(fmt::format("collectives: the plan has no {}", printable(name)));
