@@ -3,6 +3,7 @@
 // was run.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -18,13 +19,16 @@
 namespace shardmark::test {
 
 /// One campaign. Its cases come from SHARDMARK_CAMPAIGN_SEED (1) and number
-/// SHARDMARK_CAMPAIGN_CASES, or those of the short form. Prints the totals at its end.
+/// SHARDMARK_CAMPAIGN_CASES, or those of the short form. Where all possible cases are listed, the
+/// first SHARDMARK_CAMPAIGN_FROM (0) in their random order are left out. Prints the totals at its
+/// end.
 class Campaign {
  public:
   Campaign(std::string name, std::int64_t short_cases)
       : name_(std::move(name)),
         seed_(static_cast<std::uint64_t>(number("SHARDMARK_CAMPAIGN_SEED", 1))),
-        wanted_(number("SHARDMARK_CAMPAIGN_CASES", short_cases)) {}
+        wanted_(number("SHARDMARK_CAMPAIGN_CASES", short_cases)),
+        first_(number("SHARDMARK_CAMPAIGN_FROM", 0)) {}
   ~Campaign() {
     std::printf("campaign %s: %lld cases, %lld failures, seed %llu\n", name_.c_str(),
                 static_cast<long long>(cases_), static_cast<long long>(failures_),
@@ -42,11 +46,15 @@ class Campaign {
   const auto& one_of(const List& list) {
     return *(std::begin(list) + random(static_cast<std::int64_t>(std::size(list))));
   }
-  /// Brings all possible cases into a random order; the campaign takes the first ones.
+  /// Brings all possible cases into a random order and leaves out those of earlier campaigns.
   template<class T>
   void shuffle(std::vector<T>& all) {
     for (auto i = static_cast<std::int64_t>(all.size()) - 1; i > 0; --i)
       std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(random(i + 1))]);
+    std::printf("%zu possible cases, from number %lld on\n", all.size(),
+                static_cast<long long>(first_));
+    std::fflush(stdout);
+    all.erase(all.begin(), all.begin() + std::min(first_, static_cast<std::int64_t>(all.size())));
   }
   /// Runs one case; `what` says which, should it fail.
   template<class Body>
@@ -74,7 +82,7 @@ class Campaign {
 
   std::string name_;
   std::uint64_t seed_, draws_ = 0;
-  std::int64_t wanted_, cases_ = 0, failures_ = 0;
+  std::int64_t wanted_, first_, cases_ = 0, failures_ = 0;
 };
 
 /// The program's own lines on standard error; MPI_Abort adds others.

@@ -156,7 +156,6 @@ TEST(CampaignIo, AnyCallFails) {
   Campaign campaign("io", 40);
   IoCampaign files;
   std::vector<Case> all = files.cases();
-  std::printf("%zu possible cases\n", all.size());
   campaign.shuffle(all);
   int reached = 0;
   for (const Case& c : all) {

@@ -109,7 +109,6 @@ void at_any_call(const char* name, bool on_files, int signal, std::int64_t short
   for (int rank = 0; rank < world; ++rank)
     for (std::int64_t nth = one_rank_ends.calls_of(rank, on_files); nth > 0; --nth)
       all.emplace_back(rank, nth);
-  std::printf("%zu possible cases\n", all.size());
   campaign.shuffle(all);
   int reached = 0;
   for (const auto& [rank, nth] : all) {
