@@ -24,12 +24,14 @@ namespace shardmark::test {
 /// end.
 class Campaign {
  public:
-  Campaign(std::string name, std::int64_t short_cases)
+  Campaign(std::string name, std::int64_t short_cases, bool prints = true)
       : name_(std::move(name)),
+        prints_(prints),
         seed_(static_cast<std::uint64_t>(number("SHARDMARK_CAMPAIGN_SEED", 1))),
         wanted_(number("SHARDMARK_CAMPAIGN_CASES", short_cases)),
         first_(number("SHARDMARK_CAMPAIGN_FROM", 0)) {}
   ~Campaign() {
+    if (!prints_) return;
     std::printf("campaign %s: %lld cases, %lld failures, seed %llu\n", name_.c_str(),
                 static_cast<long long>(cases_), static_cast<long long>(failures_),
                 static_cast<unsigned long long>(seed_));
@@ -81,6 +83,7 @@ class Campaign {
   }
 
   std::string name_;
+  bool prints_;
   std::uint64_t seed_, draws_ = 0;
   std::int64_t wanted_, first_, cases_ = 0, failures_ = 0;
 };

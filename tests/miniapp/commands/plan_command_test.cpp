@@ -92,6 +92,36 @@ TEST(LargePlan, Of16384RanksNeedsNoMpi) {
   EXPECT_NE(text.find("all_gather"), std::string::npos);
 }
 
+// Llama 3.1 405B on as many ranks as there can be, within 500 MB of address space at every stage.
+TEST(LargePlan, Of131072RanksNeedsLittleMemory) {
+  const Workplace place;
+  const Json deck = {{"name", "llama-405b"},
+                     {"model",
+                      {{"family", "llama"},
+                       {"layers", 126},
+                       {"hidden", 16384},
+                       {"heads", 128},
+                       {"kv_heads", 8},
+                       {"ffn", 53248},
+                       {"sequence", 8192},
+                       {"vocab", 128256}}},
+                     {"deepspeed",
+                      {{"train_micro_batch_size_per_gpu", 1},
+                       {"bf16", {{"enabled", true}}},
+                       {"zero_optimization", {{"stage", 3}}}}},
+                     {"run", {{"steps", 20}, {"activation_checkpointing", true}}}};
+  place.write("405b.json", deck.dump());
+  for (const char* change :
+       {"deepspeed.zero_optimization.stage=1", "deepspeed.zero_optimization.stage=2",
+        "deepspeed.zero_optimization.stage=3", "run.schedule=torch"}) {
+    const Outcome o = run({.args = {"plan", place.path("405b.json"), "--ranks", "131072", "--rank",
+                                    "131071", "--set", change},
+                           .memory_limit_bytes = 500'000'000,
+                           .stdout_path = "/dev/null"});
+    EXPECT_EQ(o.status, 0) << change << ": " << o.err;
+  }
+}
+
 // `plan` prints how much memory is required and exits 0, whatever the budget.
 TEST(LargePlan, ThatDoesNotFitIsPrintedAllTheSame) {
   const Workplace place;
