@@ -71,7 +71,7 @@ void check_states(const Deck& deck, const Origin& origin) {
 void check_adapter(const Deck& deck, const Origin& origin) {
   if (deck.model.family != Family::decoder || !deck.model.decoder->adapted()) return;
   const auto refuse = [&](const std::string& what) {
-    origin.not_modelled("model.adapter", deck.model.decoder->adapter.rank, what);
+    origin.not_modelled("model.adapter", deck.model.decoder->adapter.size.rank, what);
   };
   if (!traits(deck.run.schedule).follows_deepspeed)
     refuse("it is modelled under run.schedule \"deepspeed\": set that");

@@ -75,8 +75,11 @@ std::int64_t decoder_params(const ModelSpec& m) {
   }
   for (const AdapterTarget& t : decoder.adapter.targets) {
     const Width w = width_of(m, t.role);
-    const std::int64_t factors = checked_mul(decoder.adapter.rank, w.out + w.in, "model.adapter");
-    block = checked_add(block, factors, "model.adapter");
+    std::int64_t rank = 2 + w.in;  // a copy has no more elements than factors of this rank
+    for (const LowRankSize& f : t.factors) rank = std::max(rank, f.rank);
+    const std::int64_t added = checked_mul(rank, w.out + w.in, "model.adapter");
+    (in_block(t.role) ? block : ends) =
+        checked_add(in_block(t.role) ? block : ends, added, "model.adapter");
   }
   return checked_add(checked_mul(m.layers, block, "model.layers"), ends, "model: parameters");
 }

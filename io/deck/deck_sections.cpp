@@ -130,7 +130,8 @@ std::int64_t tensors_per_layer(const ModelSpec& m) {
   const Decoder& d = *decoder_of(m);
   for (const Role role : roles_of(d))
     if (in_block(role)) tensors += tensors_of(d, role);
-  return tensors + 2 * static_cast<std::int64_t>(d.adapter.targets.size());
+  for (const AdapterTarget& t : d.adapter.targets) tensors += std::max(tensors_of(d, t.role), 2);
+  return tensors;
 }
 
 // A plan has about a hundred events for each tensor, and has to be made in seconds. The largest

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -164,12 +163,9 @@ struct OtherMethod {
   std::string_view key, what;
 };
 constexpr OtherMethod other_methods[] = {
-    {"modules_to_save", "whole modules that are trained beside the factors, as copies"},
     {"exclude_modules",
      "names that target_modules does not mean: give a pattern that leaves them "
      "out in target_modules"},
-    {"rank_pattern", "another rank for some modules"},
-    {"alpha_pattern", "another scaling for some modules"},
     {"layers_pattern", "a list of layers of another name"},
     {"layer_replication", "layers that are copied"},
     {"target_parameters", "factors of parameters that are no products, such as experts"},
@@ -204,9 +200,17 @@ constexpr std::string_view lora_without_effect[] = {"task_type",
                                                     "corda_config",
                                                     "lora_ga_config"};
 
-constexpr std::string_view lora_keys[] = {
-    "r",    "lora_alpha",   "use_rslora",       "target_modules", "layers_to_transform",
-    "bias", "lora_dropout", "init_lora_weights"};
+constexpr std::string_view lora_keys[] = {"r",
+                                          "lora_alpha",
+                                          "use_rslora",
+                                          "target_modules",
+                                          "layers_to_transform",
+                                          "bias",
+                                          "lora_dropout",
+                                          "init_lora_weights",
+                                          "rank_pattern",
+                                          "alpha_pattern",
+                                          "modules_to_save"};
 
 bool says_nothing(const Json& value) {
   return value.is_null() || value == false || value == "" ||
@@ -247,7 +251,6 @@ std::string_view bias_named(const ModelConfig& c) {
   return "adapted";
 }
 
-// LoraConfig of PEFT: scaling is lora_alpha / r, or lora_alpha / sqrt(r) with use_rslora.
 Json adapter_section(Origin& origin, const std::string& file) {
   const Json all = read_json_file(file, JsonRules::deck);
   const ModelConfig c(file, all);
@@ -261,10 +264,15 @@ Json adapter_section(Origin& origin, const std::string& file) {
   const std::int64_t rank = c.size("r", 8);
   const double alpha = c.real("lora_alpha", 8);
   if (!(alpha > 0)) c.refuse("lora_alpha", alpha, "must be above 0");
-  const auto rows = static_cast<double>(rank);
-  Json section = {{"rank", rank},
-                  {"scaling", alpha / (c.flag("use_rslora") ? std::sqrt(rows) : rows)},
-                  {"bias", bias_named(c)}};
+  Json section = {{"rank", rank}, {"alpha", alpha}, {"bias", bias_named(c)}};
+  if (c.flag("use_rslora")) section["use_rslora"] = true;
+  for (const char* key : {"rank_pattern", "alpha_pattern", "modules_to_save"})
+    if (const Json* given = c.find(key); given != nullptr && !says_nothing(*given)) {
+      section[key] = *given;
+      origin.stands_at(join_key("model.adapter", key), fmt::format("{}: {}", file, key));
+    }
+  if (section.contains("modules_to_save") && c.flag("ensure_weight_tying"))
+    c.cannot("ensure_weight_tying", "copies that share a weight: remove the key");
   const Json* targets = c.find("target_modules");
   if (targets == nullptr)
     throw DeckError(fmt::format(

@@ -12,7 +12,11 @@ namespace shardmark {
 class LowRank {
  public:
   LowRank(const ModuleCall& call, Width product, Stored low_rank)
-      : c_(call), in_(product.in), out_(product.out), low_rank_(low_rank) {}
+      : c_(call),
+        in_(product.in),
+        out_(product.out),
+        size_(call.dims.low_rank[call.b.adapts]),
+        low_rank_(low_rank) {}
 
   void forward_a(Tensors t, const Scratch& scratch, ConstStored x) const;
   /// Adds to y, which holds the product.
@@ -25,11 +29,12 @@ class LowRank {
                   ConstStored dlow_rank, Stored dx, bool add) const;
 
  private:
-  std::int64_t rank() const { return c_.decoder.adapter.rank; }
-  float scaling() const { return static_cast<float>(c_.decoder.adapter.scaling); }
+  std::int64_t rank() const { return size_.rank; }
+  float scaling() const { return static_cast<float>(size_.scaling); }
 
   const ModuleCall& c_;
   const std::int64_t in_, out_;
+  const LowRankSize size_;
   const Stored low_rank_;
 };
 

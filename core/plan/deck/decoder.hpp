@@ -240,18 +240,26 @@ constexpr std::string_view to_string(AdapterBias value) {
   return enum_names<AdapterBias>("none", "adapted", "all")[value];
 }
 
-/// The products of one role that an adapter adapts.
+/// The factors beside one product.
+struct LowRankSize {
+  std::int64_t rank = 0;  // the rows of A and the columns of B; 0: there are none
+  double scaling = 1;
+  bool operator==(const LowRankSize&) const = default;
+};
+
+/// What an adapter does to the modules of one role.
 struct AdapterTarget {
   Role role = Role::q;
-  std::vector<std::uint8_t> layers = {};  // by layer
+  std::vector<LowRankSize> factors = {};  // by layer; of a module outside of layers one alone
+  std::vector<std::uint8_t> copied = {};  // likewise: whether a trained copy stands in its place
   bool operator==(const AdapterTarget&) const = default;
 };
 
 /// Low-rank factors beside frozen weights (LoRA), as PEFT builds them: the product W x becomes
-/// W x + scaling B (A x). Everything but the factors is frozen, apart from some biases.
+/// W x + scaling B (A x). Everything is frozen but the factors, copies of some modules, which are
+/// called in their place, and some biases.
 struct AdapterSpec {
-  std::int64_t rank = 0;  // the rows of A and the columns of B; 0: there is no adapter
-  double scaling = 1;
+  LowRankSize size;  // of products without a size of their own; a rank of 0: there is no adapter
   AdapterBias bias = AdapterBias::none;
   std::vector<AdapterTarget> targets = {};
   bool operator==(const AdapterSpec&) const = default;
@@ -296,7 +304,7 @@ struct Decoder {
   bool norms_before() const { return norm.place != NormPlace::after; }
   bool norms_after() const { return norm.place != NormPlace::before; }
   bool latent() const { return attention.latent.kv_rank > 0; }
-  bool adapted() const { return adapter.rank > 0; }
+  bool adapted() const { return adapter.size.rank > 0; }
   bool parallel() const { return block.kind != BlockKind::sequential; }
 };
 

@@ -140,17 +140,28 @@ bool is_adaptable(Role role) {
   }
 }
 
-bool adapts(const Decoder& d, Role role, std::int64_t layer) {
-  return std::any_of(
-      d.adapter.targets.begin(), d.adapter.targets.end(),
-      [&](const AdapterTarget& t) { return t.role == role && in_pattern(t.layers, layer); });
+namespace {
+
+// What an adapter does to the modules of a role; null: nothing.
+const AdapterTarget* target_of(const Decoder& d, Role role) {
+  const std::vector<AdapterTarget>& targets = d.adapter.targets;
+  const auto t = std::find_if(targets.begin(), targets.end(),
+                              [=](const AdapterTarget& target) { return target.role == role; });
+  return t == targets.end() ? nullptr : &*t;
+}
+std::size_t place_of(std::int64_t layer, std::size_t layers) {
+  return static_cast<std::size_t>(std::max<std::int64_t>(layer, 0)) % layers;
 }
 
-std::uint64_t adapted_roles(const Decoder& d, std::int64_t layer) {
-  std::uint64_t roles = 0;
-  for (const AdapterTarget& t : d.adapter.targets)
-    if (in_pattern(t.layers, layer)) roles |= std::uint64_t{1} << static_cast<unsigned>(t.role);
-  return roles;
+}  // namespace
+
+LowRankSize low_rank_of(const Decoder& d, Role role, std::int64_t layer) {
+  const AdapterTarget* t = target_of(d, role);
+  return t == nullptr ? LowRankSize{} : t->factors[place_of(layer, t->factors.size())];
+}
+bool copies(const Decoder& d, Role role, std::int64_t layer) {
+  const AdapterTarget* t = target_of(d, role);
+  return t != nullptr && t->copied[place_of(layer, t->copied.size())] != 0;
 }
 
 std::vector<Role> block_calls(const Decoder& d, bool sparse) {

@@ -42,11 +42,12 @@ bool in_mixture(Role role);
 bool begins_input_gradient(const Decoder& decoder, Role role);
 bool ends_input_gradient(Role role);
 
-/// Whether an adapter can adapt the product of this role, and whether it does so in a layer.
+/// Whether an adapter can adapt the product of this role.
 bool is_adaptable(Role role);
-bool adapts(const Decoder& decoder, Role role, std::int64_t layer);
-/// The adapted roles of a layer, one bit each.
-std::uint64_t adapted_roles(const Decoder& decoder, std::int64_t layer);
+/// The factors that an adapter puts beside the product of this role in a layer, and whether it puts
+/// a trained copy in the place of a module; the layer is -1 for a module outside of layers.
+LowRankSize low_rank_of(const Decoder& decoder, Role role, std::int64_t layer);
+bool copies(const Decoder& decoder, Role role, std::int64_t layer);
 
 /// The roles of all modules that a description needs, those of a block in between.
 std::vector<Role> roles_of(const Decoder& decoder);

@@ -76,7 +76,8 @@ std::int64_t gate_stride(const TransformerDims& d) {
 Dtype dnorm_type(const TransformerDims& d) {
   const bool two_halves = d.decoder->mlp.gated && !d.decoder->mlp.joined;
   const bool shared = d.decoder->block.kind == BlockKind::parallel;
-  return separate(d) || two_halves || shared || d.sparse || d.adapted != 0 ? Dtype::fp32 : d.dtype;
+  return separate(d) || two_halves || shared || d.sparse || d.largest_rank > 0 ? Dtype::fp32
+                                                                               : d.dtype;
 }
 
 bool has_own_output_gradient(const Decoder& decoder) {
@@ -127,7 +128,7 @@ BlockSaved block_saved(const TransformerDims& d) {
     s.post_norm2 = norm_figures(d, o, rows);
   }
   for (const AdapterTarget& t : decoder.adapter.targets)
-    if (d.adapts(t.role)) s.low_rank[t.role] = o.take(size_mul(rows, decoder.adapter.rank));
+    if (d.adapts(t.role)) s.low_rank[t.role] = o.take(size_mul(rows, d.low_rank[t.role].rank));
   s.bytes = o.end();
   return s;
 }
@@ -158,7 +159,7 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
   const auto take_dnorm = [&](Offsets& o, std::int64_t elems) {
     return dnorm_type(d) == Dtype::fp32 ? o.take_fp32(elems) : o.take(elems);
   };
-  if (d.adapted != 0) w.dlow_rank = kept.take(size_mul(d.rows(), decoder.adapter.rank));
+  if (d.largest_rank > 0) w.dlow_rank = kept.take(size_mul(d.rows(), d.largest_rank));
   if (decoder.attention.sinks) w.dsinks = kept.take_fp32(d.heads);
   if (decoder.latent()) w.latent = latent_workspace(d, kept);
   if (has_own_output_gradient(decoder)) w.dsub = kept.take(rh);

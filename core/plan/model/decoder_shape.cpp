@@ -103,25 +103,30 @@ class DecoderBuilder {
       return;
     }
     if (layer >= 0 && place_of(m.role, layer) < 0) return;  // of layers of the other kind
-    const int parent = container(outer(m.name), layer);
-    const std::string name = named(m.name, layer);
+    const bool copy = copies(decoder_, m.role, layer);
+    const std::string pattern = copy ? m.name + ".modules_to_save.default" : m.name;
+    b_.select_unit(unit_of(m.role, layer));
+    if (copy) add_original(m, layer);
+    const int parent = container(outer(pattern), layer, !copy);
+    const std::string name = named(pattern, layer);
     if (m.role == Role::experts)
       b_.shape().modules[static_cast<std::size_t>(parent)].python_class =
           spec_.expert_part.cuts() ? "deepspeed.module_inject.auto_ep_layer.AutoEPMoELayer"
                                    : decoder_.moe.block_class;
-    b_.select_unit(unit_of(m.role, layer));
     const int order = order_of(m.role, layer);
-    if (layer >= 0 && adapts(decoder_, m.role, layer)) return add_adapted(m, layer, order);
-    if (m.role == Role::head && spec_.tied_head) {
+    if (low_rank_of(decoder_, m.role, layer).rank > 0) return add_adapted(m, layer, order);
+    if (m.role == Role::head && spec_.tied_head && !copy) {
       b_.alias(name, Role::head, parent, 0, 1);
       b_.current_unit().also_reads.push_back(0);
     } else {
       const int index = b_.module(name, m.role, parent);
       if (m.role == Role::sinks || m.role == Role::experts) containers_[name] = index;
       add_params(name, m.role);
+      if (copy) draw_as_original(m.role);
     }
     Module& module = b_.shape().modules.back();
     module.order = order;
+    module.copy = copy;
     module.cut = cut_of(spec_, m.role);
     module.folded = (m.role == Role::router || m.role == Role::experts) && spec_.part.cuts() &&
                     spec_.expert_part.cuts();
@@ -149,6 +154,22 @@ class DecoderBuilder {
     module.calls.push_back({order, m.after, m.bare != Bare::constant});
   }
 
+  // PEFT keeps the module that a trained copy replaces, and never calls it. Of a tied head it
+  // shares the embedding's weight.
+  void add_original(const DecoderModule& m, std::int64_t layer) {
+    const std::string name = m.name + ".original_module";
+    container(name, layer, false);
+    if (m.role != Role::head || !spec_.tied_head) add_params(named(name, layer), m.role);
+  }
+  // The copy begins with the values of the original, the parameters before its own.
+  void draw_as_original(Role role) {
+    std::vector<Param>& params = b_.shape().params;
+    const int count = tensors_of(decoder_, role), first = static_cast<int>(params.size()) - count;
+    const bool tied = role == Role::head && spec_.tied_head;
+    for (int i = 0; i < count; ++i)
+      params[static_cast<std::size_t>(first + i)].drawn_as = tied ? 0 : first - count + i;
+  }
+
   // What PEFT puts in the place of a product: a module around the product and its two factors. A
   // has the first values that PEFT gives it, and B begins as zeros.
   void add_adapted(const DecoderModule& m, std::int64_t layer, int order) {
@@ -173,7 +194,7 @@ class DecoderBuilder {
       b_.module(name, role, parent);
       b_.shape().modules.back().adapts = m.role;
       b_.shape().modules.back().order = order + (first ? 2 : 3);
-      const std::int64_t rank = decoder_.adapter.rank;
+      const std::int64_t rank = low_rank_of(decoder_, m.role, layer).rank;
       Module& wrapper = b_.shape().modules[static_cast<std::size_t>(around)];
       if (first) wrapper.reads_param = static_cast<int>(b_.shape().params.size());
       if (first)
@@ -186,9 +207,9 @@ class DecoderBuilder {
   void freeze() {
     const AdapterBias biases = decoder_.adapter.bias;
     for (const Module& m : b_.shape().modules) {
-      if (m.adapts != Role::container) continue;
-      const bool trains_biases =
-          biases == AdapterBias::all || (biases == AdapterBias::adapted && m.adapted);
+      if (m.adapts != Role::container || m.copy) continue;
+      const bool trains_biases = (biases == AdapterBias::all && m.role != Role::container) ||
+                                 (biases == AdapterBias::adapted && m.adapted);
       for (int id = m.first_param; id < m.first_param + m.param_count; ++id) {
         Param& p = b_.shape().params[static_cast<std::size_t>(id)];
         if (!trains_biases || !p.name.ends_with(".bias")) p.use = ParamUse::frozen;

@@ -71,6 +71,7 @@ struct Module {
   // Whether a pass through its unit begins or ends with it, of those that compute.
   bool begins_forward = false, ends_forward = false, begins_backward = false;
   bool adapted = false;           // factors complete its product
+  bool copy = false;              // an adapter trains it in the place of the frozen original
   Role adapts = Role::container;  // of a factor and its dropout: the role of that product
   // The parameter of a module inside that its own forward pass reads too, or -1: PEFT's modules ask
   // for the type of factor A.

@@ -29,7 +29,7 @@ class VisitWriter {
         order[m] = module.order;
       if (module.bare != Bare::none) order[m] = module.calls.front().order;
       int& around = order[static_cast<std::size_t>(module.parent)];
-      if (around == 0 || order[m] < around) around = order[m];
+      if (order[m] != 0 && (around == 0 || order[m] < around)) around = order[m];
     }
     for (std::size_t m = 1; m < shape.modules.size(); ++m) {
       const Module& module = shape.modules[m];

@@ -25,7 +25,8 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .head_channels = head_dim_of(s),
           .rules = {},
           .sparse = false,
-          .adapted = 0,
+          .low_rank = {},
+          .largest_rank = 0,
           .part = s.part,
           .sequence_part = s.sequence_part,
           .expert_part = s.expert_part,
@@ -59,7 +60,10 @@ TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {
   TransformerDims d = dims;
   d.rules = attention_rules(dims, layer);
   d.sparse = has_experts(*d.decoder, layer);
-  d.adapted = adapted_roles(*d.decoder, layer);
+  for (const AdapterTarget& t : d.decoder->adapter.targets) {
+    d.low_rank[t.role] = low_rank_of(*d.decoder, t.role, layer);
+    d.largest_rank = std::max(d.largest_rank, d.low_rank[t.role].rank);
+  }
   return d;
 }
 

@@ -33,11 +33,12 @@ struct TransformerDims {
   bool tied_head = false;
   bool qkv_bias = false;  // llama: q, k and v have biases
   Family family = Family::gpt2;
-  Dtype dtype = Dtype::fp32;       // of the model: fp32, bf16 or fp16
-  std::int64_t head_channels = 0;  // 0: hidden / heads
-  AttentionRules rules = {};       // of the layer at hand
-  bool sparse = false;             // the layer at hand has experts
-  std::uint64_t adapted = 0;       // the adapted roles of the layer at hand, one bit each
+  Dtype dtype = Dtype::fp32;                // of the model: fp32, bf16 or fp16
+  std::int64_t head_channels = 0;           // 0: hidden / heads
+  AttentionRules rules = {};                // of the layer at hand
+  bool sparse = false;                      // the layer at hand has experts
+  EnumArray<Role, LowRankSize> low_rank{};  // the factors of an adapter in the layer at hand
+  std::int64_t largest_rank = 0;            // of these; 0: there are none
   // Whose part this is: heads and ffn are those of the part, and `sequence` that of the part of
   // each sample. All other sizes are those of the whole.
   AxisPart part = {}, sequence_part = {};
@@ -50,7 +51,7 @@ struct TransformerDims {
   std::int64_t head_dim() const { return head_channels > 0 ? head_channels : hidden / heads; }
   /// Elements per row of queries.
   std::int64_t q_dim() const { return heads * head_dim(); }
-  bool adapts(Role role) const { return (adapted >> static_cast<unsigned>(role) & 1) != 0; }
+  bool adapts(Role role) const { return low_rank[role].rank > 0; }
   /// Elements per row of keys, and of values.
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
   /// The same while ranks that divide samples exchange them: each rank has at least one head.

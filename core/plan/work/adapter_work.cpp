@@ -17,7 +17,7 @@ class AdapterWork : private WorkLists {
         accumulate_(accumulate),
         width_(product_width(d, factor.adapts)),
         rows_(d.rows()),
-        rank_(d.decoder->adapter.rank) {}
+        rank_(d.low_rank[role_].rank) {}
 
   void forward_a() {
     forward(width_.in, rank_, false);

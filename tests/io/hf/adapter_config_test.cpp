@@ -47,15 +47,15 @@ std::int64_t trained_elems(const Deck& deck) {
 
 TEST_F(AdapterConfigFile, is_found_beside_the_config_unless_the_deck_says_none) {
   const LoadedDeck loaded = load(lora());
-  EXPECT_EQ(loaded.deck.model.decoder->adapter.rank, 4);
-  EXPECT_EQ(loaded.deck.model.decoder->adapter.scaling, 1.5);
+  EXPECT_EQ(loaded.deck.model.decoder->adapter.size.rank, 4);
+  EXPECT_EQ(loaded.deck.model.decoder->adapter.size.scaling, 1.5);
   EXPECT_TRUE(std::any_of(loaded.findings.begin(), loaded.findings.end(),
                           [](const Finding& f) { return f.key == "model.adapter"; }));
   // q: 24 x 24, v: 12 x 24, in three layers
   EXPECT_EQ(trained_elems(loaded.deck), 3 * 4 * (24 + 24 + 24 + 12));
   const LoadedDeck none = load(lora(), {{"model", {{"adapter", "none"}}}});
-  EXPECT_EQ(none.deck.model.decoder->adapter.rank, 0);
-  EXPECT_EQ(load(lora({{"use_rslora", true}})).deck.model.decoder->adapter.scaling, 3);
+  EXPECT_EQ(none.deck.model.decoder->adapter.size.rank, 0);
+  EXPECT_EQ(load(lora({{"use_rslora", true}})).deck.model.decoder->adapter.size.scaling, 3);
 }
 
 TEST_F(AdapterConfigFile, selects_by_names_patterns_and_layers) {
@@ -68,18 +68,72 @@ TEST_F(AdapterConfigFile, selects_by_names_patterns_and_layers) {
   EXPECT_EQ(selects({{"target_modules", "all-linear"}}), 3 * (2 * q + 2 * k + 3 * down));
 }
 
-TEST_F(AdapterConfigFile, a_name_that_selects_nothing_is_said_with_every_answer) {
-  const auto assumptions = load(lora({{"target_modules", {"q_proj", "kk_proj"}}})).deck.assumptions;
-  const auto says = [](const std::string& text) {
-    return text.find("\"kk_proj\": no module") != std::string::npos;
+TEST_F(AdapterConfigFile, gives_modules_ranks_and_scalings_by_the_first_words_of_patterns) {
+  const Json patterns = {{"rank_pattern", {{"layers.1.self_attn.q_proj", 2}, {"v_pro.", 8}}},
+                         {"alpha_pattern", {{"q_proj", 5}}}};
+  const auto factors = [&](const Json& more) {
+    Json all = patterns;
+    all.update(more);
+    return load(lora(all)).deck.model.decoder->adapter.targets;
   };
-  EXPECT_EQ(std::count_if(assumptions.begin(), assumptions.end(), says), 1);
+  using Sizes = std::vector<LowRankSize>;
+  const auto targets = factors(Json::object());
+  ASSERT_EQ(targets.size(), 2);
+  EXPECT_EQ(targets[0].factors, (Sizes{{4, 1.25}, {2, 2.5}, {4, 1.25}}));
+  EXPECT_EQ(targets[1].factors, (Sizes{{8, 0.75}, {8, 0.75}, {8, 0.75}}));
+  const auto by_roots = factors({{"use_rslora", true}});
+  EXPECT_EQ(by_roots[0].factors[0], (LowRankSize{4, 2.5}));
+  // A pattern is no part of a word.
+  EXPECT_EQ(factors({{"rank_pattern", {{"proj", 2}}}})[0].factors[0].rank, 4);
+}
+
+TEST_F(AdapterConfigFile, trains_copies_of_modules_by_the_ends_of_their_names) {
+  const auto trained = [&](const Json& names, const Json& more = Json::object()) {
+    Json all = {{"modules_to_save", names}};
+    all.update(more);
+    return trained_elems(load(lora(all)).deck);
+  };
+  const std::int64_t lora_elems = trained_elems(load(lora()).deck);
+  EXPECT_EQ(trained({"lm_head"}), lora_elems + 61 * 24);
+  EXPECT_EQ(trained({"norm"}), lora_elems + 7 * 24);  // input_layernorm, too
+  EXPECT_EQ(trained({"layers.1.mlp.up_proj"}), lora_elems + 24 * 40);
+  // A copy has no factors, in whichever layers there are some.
+  EXPECT_EQ(trained({"v_proj"}, {{"layers_to_transform", {0}}}), 4 * 48 + 3 * 24 * 12);
+}
+
+TEST_F(AdapterConfigFile, a_name_that_selects_nothing_is_said_with_every_answer) {
+  const auto assumptions =
+      load(lora({{"target_modules", {"q_proj", "kk_proj"}}, {"modules_to_save", {"score"}}}))
+          .deck.assumptions;
+  for (const std::string name : {"kk_proj", "score"})
+    EXPECT_EQ(std::count_if(assumptions.begin(), assumptions.end(),
+                            [&](const std::string& text) {
+                              return text.find('"' + name + "\": no module") != std::string::npos;
+                            }),
+              1);
+}
+
+TEST_F(AdapterConfigFile, is_refused_for_patterns_and_copies_that_it_cannot_mean) {
+  const auto refused = [&](const Json& more, const std::vector<std::string>& words) {
+    expect_says(message(lora(more)), words);
+  };
+  refused({{"rank_pattern", {{"q_proj", 2.5}}}},
+          {"adapter_config.json: rank_pattern", "from 1 to"});
+  refused({{"rank_pattern", {{"q_proj", 2}, {".*q_proj", 3}}}},
+          {"rank_pattern", "as \".*q_proj\""});
+  refused({{"alpha_pattern", {{"q_proj", "2"}}}}, {"alpha_pattern", "numbers above 0"});
+  refused({{"alpha_pattern", {{"(q", 2}}}}, {"alpha_pattern = \"(q\"", "regular expression"});
+  refused({{"modules_to_save", "lm_head"}}, {"modules_to_save = \"lm_head\"", "list of names"});
+  refused({{"modules_to_save", {"mlp"}}}, {"modules_to_save", "model.layers.0.mlp", "inside"});
+  refused({{"modules_to_save", {"layers.2"}}}, {"modules_to_save", "model.layers.2", "inside"});
+  refused({{"modules_to_save", {"proj"}}}, {"self_attn.q_proj", "factors, too"});
+  refused({{"modules_to_save", {"lm_head"}}, {"ensure_weight_tying", true}},
+          {"ensure_weight_tying"});
+  refused({{"modules_to_save", {"q_proj", "v_proj"}}}, {"target_modules", "no module"});
 }
 
 TEST_F(AdapterConfigFile, is_refused_for_what_it_cannot_say) {
   EXPECT_NE(message(lora({{"use_dora", true}})).find("use_dora"), std::string::npos);
-  EXPECT_NE(message(lora({{"modules_to_save", {"lm_head"}}})).find("modules_to_save"),
-            std::string::npos);
   EXPECT_NE(message(lora({{"peft_type", "IA3"}})).find("\"IA3\""), std::string::npos);
   EXPECT_NE(message(lora({{"lora_alhpa", 3}})).find("lora_alhpa"), std::string::npos);
   EXPECT_NE(message(lora({{"bias", "some"}})).find("lora_only"), std::string::npos);
