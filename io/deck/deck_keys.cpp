@@ -252,7 +252,7 @@ constexpr Key decoder_keys[] = {
     Key("mlp", object, "null"),
     Key("moe", object, "null"),
     Key("routing", word, "\"learned\"", "which experts a token has").one_of("learned|balanced"),
-    Key("expert_room", number, "2",
+    Key("expert_room", number, "4",
         "learned routing over ranks that divide experts: how many times the rows of balanced "
         "routing a rank has room for").within(room_of_experts),
     Key("ends", object, "null"),

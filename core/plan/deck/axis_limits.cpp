@@ -14,8 +14,6 @@ std::string undividable_blocks(const Decoder& d, bool experts_too) {
   if (experts_too) dense.moe = {};
   if (!is_plain(dense) || d.attention.qkv != QkvLayout::separate || !d.mlp.gated || d.mlp.joined)
     return fmt::format("blocks of another kind than {}'s", experts_too ? "Mixtral" : "Llama");
-  if (experts_too && d.moe.routing == Routing::learned)
-    return "rows whose number model.routing \"learned\" decides";
   if (experts_too && (some_lack_experts(d) || d.moe.shared_ffn > 0))
     return "layers without experts, or with a shared one";
   if (d.attention.bias || d.mlp.bias) return "biases of the products that ranks add up";

@@ -194,8 +194,8 @@ struct MoeSpec {
   bool normalised = false;     // the weights of a token add up to 1
   Routing routing = Routing::learned;
   // Where ranks divide experts and routing is learned: how many times the rows of balanced routing
-  // a rank has room for.
-  double room = 2;
+  // a rank has room for. Routers that nothing balances come to prefer few experts.
+  double room = 4;
   std::vector<std::uint8_t> layers = {};  // by layer, repeated: whether it has experts; empty: all
   std::string block_class = {};  // the Python class of the module around router and experts
   std::int64_t shared_ffn = 0;  // width of the shared expert, which every token uses; 0 without one

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/plan/interpret/planned_runs.hpp>
+#include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
 
@@ -23,16 +24,21 @@ Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group
   return sum;
 }
 
-// A rank sends the rows at home, and receives at most what `away` has room for.
+// A rank sends rows at home, and receives at most what `away` has room for.
 RoutedRange routed_range(const Program& program, const SegmentRuns& runs) {
   RoutedRange range;
+  const auto fewest = [&] {
+    const TransformerDims d =
+        transformer_dims(program.model.spec, program.batch.micro, program.precision.computes_in());
+    return fewest_sent(d) * d.hidden;
+  };
   for (std::size_t s = 0; s < runs.size(); ++s)
     for (const Event& e : program.segments[s].events) {
       if (e.routed == Routed::no) continue;
       const Operand* ops = &program.operands[static_cast<std::size_t>(e.operands.first)];
       const auto [home, away] =
           e.routed == Routed::away ? std::pair(ops[0], ops[1]) : std::pair(ops[1], ops[0]);
-      range.fewest += runs[s] * (home.elems - e.elems);
+      range.fewest += runs[s] * (fewest() - e.elems);
       range.most += runs[s] * (std::max(home.elems, away.elems) - e.elems);
     }
   return range;

@@ -33,11 +33,22 @@ std::int64_t pairs_in_lane(const TransformerDims& d, std::int64_t lane, std::int
 
 }  // namespace
 
+// The first lane is the largest: it has one pair more than the last one of each expert whose pairs
+// the number of lanes does not divide.
 RowLanes row_lanes(const TransformerDims& d) {
+  const MoeSpec& moe = d.decoder->moe;
   RowLanes of{d.part.ranks, d.part.rank, pairs_of(d)};
-  if (d.part.cuts() && d.decoder->moe.routing == Routing::balanced)
-    of.places = pairs_in_lane(d, 0, 0, d.decoder->moe.experts);
+  if (!d.part.cuts()) return of;
+  if (moe.routing == Routing::balanced)
+    of.places = pairs_in_lane(d, 0, 0, moe.experts);
+  else
+    of.places = (of.places + size_mul(std::min(moe.experts, of.places), of.count - 1)) / of.count;
   return of;
+}
+
+std::int64_t fewest_sent(const TransformerDims& d) {
+  const RowLanes lanes = row_lanes(d);
+  return std::max<std::int64_t>(0, pairs_of(d) - size_mul(lanes.count - 1, lanes.places));
 }
 
 // Both groups are blocks of the world.
@@ -60,14 +71,19 @@ std::int64_t arriving_pairs(const TransformerDims& d) {
 
 std::int64_t arrivals_room(const TransformerDims& d) {
   const MoeSpec& moe = d.decoder->moe;
-  const std::int64_t balanced = arriving_pairs(d);
+  const std::int64_t balanced = arriving_pairs(d), ranks = d.expert_part.ranks;
   if (moe.routing == Routing::balanced) return balanced;
   const double room = std::ceil(moe.room * static_cast<double>(balanced));
-  return std::min(static_cast<std::int64_t>(room), size_mul(pairs_of(d), d.expert_part.ranks));
+  return std::min(static_cast<std::int64_t>(room), size_mul(largest_part(d), ranks));
 }
 
+// With learned routing all tokens may choose as many of a rank's experts as they can.
 std::int64_t largest_part(const TransformerDims& d) {
-  if (d.decoder->moe.routing == Routing::learned) return pairs_of(d);
+  const MoeSpec& moe = d.decoder->moe;
+  if (moe.routing == Routing::learned) {
+    const std::int64_t own = moe.experts / d.expert_part.ranks, lanes = d.part.ranks;
+    return (size_mul(d.rows(), std::min(moe.per_token, own)) + size_mul(own, lanes - 1)) / lanes;
+  }
   std::int64_t most = 0;
   for (std::int64_t place = 0; place < d.expert_part.ranks; ++place)
     for (std::int64_t lane = 0; lane < row_lanes(d).count; ++lane)

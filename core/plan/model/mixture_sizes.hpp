@@ -23,10 +23,13 @@ std::int64_t balance_elems(const TransformerDims& dims, std::int64_t layers);
 /// Otherwise there is one lane. Source: DeepSpeed 0.19.8's moe/ep_tp_dispatch.py.
 struct RowLanes {
   std::int64_t count = 1, own = 0;
-  std::int64_t places = 0;  // of each lane: the pairs of the largest one
+  // Of each lane: the pairs of the largest one, with learned routing the most that one may have.
+  std::int64_t places = 0;
   std::int64_t all_places() const { return count * places; }
 };
 RowLanes row_lanes(const TransformerDims& dims);
+/// The fewest pairs that a rank sends of its lane, however they are routed.
+std::int64_t fewest_sent(const TransformerDims& dims);
 /// The lane of the rank at `place` of the group that divides experts.
 std::int64_t lane_at(const TransformerDims& dims, std::int64_t place);
 
@@ -35,8 +38,8 @@ std::int64_t lane_at(const TransformerDims& dims, std::int64_t place);
 /// is taken to do the same on average.
 std::int64_t pairs_to(const TransformerDims& dims, std::int64_t lane, std::int64_t place);
 std::int64_t arriving_pairs(const TransformerDims& dims);
-/// How many may arrive: as many with balanced routing, and MoeSpec::room times as many with learned
-/// routing, but no more than the ranks have together.
+/// How many may arrive: as many with balanced routing, and MoeSpec::room times as many with
+/// learned routing, but no more than the ranks can send.
 std::int64_t arrivals_room(const TransformerDims& dims);
 /// The most pairs that one rank may send another.
 std::int64_t largest_part(const TransformerDims& dims);

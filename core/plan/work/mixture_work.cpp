@@ -61,12 +61,12 @@ class MixtureWork : private WorkLists {
   // What surrounds the pass of divided experts.
   void exchange(Kernel kernel) {
     const std::int64_t h = d_.hidden;
+    if (kernel == Kernel::count_routed) return;  // a few integers, which the host reads
     if (d_.part.cuts()) return exchange_lanes(kernel);
     switch (kernel) {
       case Kernel::forward_begin:
         small("count_rows", moe_.experts, 1);
         return stream("collect_rows", pairs_ * h, h, 2);
-      case Kernel::count_routed: return;  // a few integers, which the host reads
       case Kernel::forward_end:
         stream("convert", pairs_ * h, 1, 2);
         return combine(d_.dtype, false);

@@ -29,6 +29,7 @@ ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExcha
   even_ = smallest == largest_;
   routes_ = d.decoder->moe.routing == Routing::learned;
   first_own_ = elems(lanes.own * lanes.places);
+  if (routes_) own_ = elems(lanes.places);
   const std::int64_t experts = d.decoder->moe.experts;
   counts_sent_ = w_.slot("counts.sent", Category::activation, Dtype::int32, experts);
   counts_received_ = w_.slot("counts.received", Category::activation, Dtype::int32, experts);

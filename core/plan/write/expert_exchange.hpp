@@ -46,7 +46,7 @@ class ExpertExchange {
   void send(Operand from, Operand into, const std::vector<std::int64_t>& to,
             const std::vector<std::int64_t>& from_each, Routed routed);
 
-  // What this rank sends of the rows at home: those of its lane.
+  // What this rank may send of the rows at home: those of its lane.
   Operand own_rows(bool writes) const;
 
   Program& p_;

@@ -151,7 +151,7 @@ TEST_F(Axes, SayWhatLearnedRoutingIsTakenToDo) {
     return text;
   };
   EXPECT_EQ(said({}), "");
-  expect_says(said({"model.routing=learned"}), {"model.expert_room = 2", "equally many"});
+  expect_says(said({"model.routing=learned"}), {"model.expert_room = 4", "equally many"});
   expect_says(said({"model.routing=learned", "deepspeed.expert_parallel.enabled=false"}),
               {"memory and messages do not depend on it"});
   expect_says(message_of<DeckError>([&] { load_deck(path, {"model.expert_room=0.5"}); }),
@@ -188,7 +188,6 @@ TEST_F(Axes, TakeLayersAndExpertsByThePresetForMixtures) {
       {"deepspeed.use_data_before_expert_parallelism=true", "does not support it beside"},
       {"model.norm={\"of_q_and_k\": \"head\"}", "blocks of another kind than Mixtral's"},
       {"model.moe.shared_ffn=16", "with a shared one"},
-      {"model.routing=learned", "model.routing \"learned\""},
       {"model.kv_heads=1", "1 heads of keys and values"},
       {"model.tied_head=true", "a head tied to the embedding"},
       {R"(deepspeed={"train_micro_batch_size_per_gpu": 3, "bf16": {"enabled": true},

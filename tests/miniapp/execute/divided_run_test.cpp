@@ -292,6 +292,28 @@ TEST(DividedRun, LayersAndExpertsTrainTheSameWithUnequalLanesRecomputationAndOrd
   }
 }
 
+// The router decides how many rows a lane has.
+TEST(DividedRun, LayersAndExpertsTrainTheSameWithLearnedRouting) {
+  const std::vector<std::string> learned{"model.routing=learned", "model.expert_room=4"};
+  for (const bool again : {false, true}) {
+    Deck plain = mixture_deck(1, 2, 7, learned);
+    plain.model.kv_heads = 4;
+    plain.run.activation_checkpointing = again;
+    const int steps = again ? 4 : 20;
+    const Trained want = train_in_groups(plain, steps);
+    for_each_fold([&](int t, int e) {
+      for (const int stage : {1, 2, 3}) {
+        if (again && stage != 2) continue;
+        SCOPED_TRACE(::testing::Message() << "stage " << stage << " " << again);
+        Deck deck = folded(plain, t, e);
+        deck.zero.stage = stage;
+        deck.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+        expect_near(train_in_groups(deck, steps), want, 1e-5);
+      }
+    });
+  }
+}
+
 // At stage 0 DeepSpeed's norm has no experts, so that clipping would differ.
 TEST(DividedRun, LayersAndExpertsTrainNearlyTheSameIn16Bits) {
   for (const int stage : {0, 2, 3}) {
