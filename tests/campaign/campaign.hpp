@@ -31,10 +31,7 @@ class Campaign {
         wanted_(number("SHARDMARK_CAMPAIGN_CASES", short_cases)),
         first_(number("SHARDMARK_CAMPAIGN_FROM", 0)) {}
   ~Campaign() {
-    if (!prints_) return;
-    std::printf("campaign %s: %lld cases, %lld failures, seed %llu\n", name_.c_str(),
-                static_cast<long long>(cases_), static_cast<long long>(failures_),
-                static_cast<unsigned long long>(seed_));
+    if (prints_) print_totals();
   }
   Campaign(const Campaign&) = delete;
   Campaign& operator=(const Campaign&) = delete;
@@ -66,9 +63,19 @@ class Campaign {
     body();
     ++cases_;
     if (failed_parts() > before) ++failures_;
+    constexpr std::int64_t cases_per_line = 500;
+    if (prints_ && cases_ % cases_per_line == 0) print_totals();
   }
 
  private:
+  // Flushed, so that a campaign that is ended early has said how far it came.
+  void print_totals() const {
+    std::printf("campaign %s: %lld cases, %lld failures, seed %llu\n", name_.c_str(),
+                static_cast<long long>(cases_), static_cast<long long>(failures_),
+                static_cast<unsigned long long>(seed_));
+    std::fflush(stdout);
+  }
+
   static constexpr std::int64_t most_failures = 20;
   static std::int64_t number(const char* name, std::int64_t without) {
     const char* text = std::getenv(name);

@@ -8,12 +8,14 @@
 #include <unistd.h>
 
 #include <core/error.hpp>
+#include <io/archive/archive.hpp>
 #include <io/checkpoint/manifest.hpp>
 #include <io/data/tokens.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/files/hash.hpp>
 #include <io/json/json_source.hpp>
 #include <io/keys/overrides.hpp>
+#include <io/machine/machine_file.hpp>
 #include <tests/fuzz/readers.hpp>
 
 namespace shardmark::test {
@@ -57,7 +59,7 @@ class InputFile {
   }
 
  private:
-  std::string path() const { return folder_ + "/input"; }
+  std::string path() const { return folder_ + "/input.json"; }
   std::string folder_;
 };
 
@@ -69,6 +71,57 @@ const InputFile& input_file() {
 void read_as_deck(std::string_view bytes) {
   const std::string path = input_file().write(bytes);
   expect_errors_only([&] { (void)read_deck(path, {}, DeckUse::plan); });
+}
+
+// The deck names the input, as a file beside it.
+void read_beside(Json deck, const char* section, const char* key, std::string_view bytes) {
+  const std::string path = input_file().write(bytes);
+  (key == nullptr ? deck[section] : deck[section][key]) = path;
+  expect_errors_only([&] { (void)read_deck(deck.dump(), {}, DeckUse::plan, 8); });
+}
+
+Json small_deck() {
+  return {{"name", "fuzz"},
+          {"model",
+           {{"family", "decoder"},
+            {"layers", 2},
+            {"hidden", 16},
+            {"heads", 2},
+            {"ffn", 32},
+            {"sequence", 8},
+            {"vocab", 64}}},
+          {"deepspeed", {{"train_micro_batch_size_per_gpu", 1}}},
+          {"run", {{"steps", 1}}}};
+}
+
+// A model's config of Hugging Face, an adapter's config of PEFT, and a DeepSpeed config, under the
+// arguments of a trainer that fills "auto".
+void read_as_config(std::string_view bytes) {
+  read_beside(small_deck(), "model", nullptr, bytes);
+}
+void read_as_adapter(std::string_view bytes) {
+  read_beside(small_deck(), "model", "adapter", bytes);
+}
+void read_as_deepspeed(std::string_view bytes) {
+  Json deck = small_deck();
+  read_beside(deck, "deepspeed", nullptr, bytes);
+  deck["hf"] = Json::object();
+  read_beside(deck, "deepspeed", nullptr, bytes);
+}
+
+void read_as_machine(std::string_view bytes) {
+  const std::string path = input_file().write(bytes);
+  expect_errors_only([&] {
+    const Machine machine = read_machine_file(path);
+    (void)check_machine(machine);
+    (void)machine_text(machine);
+  });
+}
+
+// The archive of a submission.
+void read_as_archive(std::string_view bytes) {
+  const std::string path = input_file().write(bytes);
+  expect_errors_only([&] { (void)read_archive(path); });
 }
 
 void read_as_hjson(std::string_view bytes) {
@@ -113,11 +166,12 @@ void read_as_tokens(std::string_view bytes) {
 }  // namespace
 
 const std::map<std::string, Reader>& readers() {
-  static const std::map<std::string, Reader> all{{"deck", read_as_deck},
-                                                 {"hjson", read_as_hjson},
-                                                 {"override", read_as_override},
-                                                 {"manifest", read_as_manifest},
-                                                 {"tokens", read_as_tokens}};
+  static const std::map<std::string, Reader> all{
+      {"deck", read_as_deck},         {"hjson", read_as_hjson},
+      {"override", read_as_override}, {"manifest", read_as_manifest},
+      {"tokens", read_as_tokens},     {"config", read_as_config},
+      {"adapter", read_as_adapter},   {"deepspeed", read_as_deepspeed},
+      {"machine", read_as_machine},   {"archive", read_as_archive}};
   return all;
 }
 

@@ -12,7 +12,7 @@ namespace shardmark::test {
 /// in one line; any other exception leaves it. Ends the process if an error is not one line.
 using Reader = void (*)(std::string_view bytes);
 
-/// deck, hjson, override, manifest and tokens.
+/// deck, hjson, override, manifest, tokens, config, adapter, deepspeed, machine and archive.
 const std::map<std::string, Reader>& readers();
 
 }  // namespace shardmark::test

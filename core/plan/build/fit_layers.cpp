@@ -219,7 +219,8 @@ struct Change {
 std::vector<Change> changes(const Deck& deck, const Batch& batch) {
   std::vector<Change> list;
   const auto add = [&](std::string name, const auto& make) {
-    make(list.emplace_back(std::move(name), deck, batch));
+    list.push_back({std::move(name), deck, batch});
+    make(list.back());
   };
   const ZeroSpec& zero = deck.zero;
   const bool deepspeed = traits(deck.run.schedule).follows_deepspeed;

@@ -30,7 +30,7 @@ constexpr auto dtypes =
     enum_names<Dtype>("fp32", "bf16", "fp16", "fp64", "uint8", "int32", "int64", "int8");
 constexpr auto reduction_names = enum_names<Reduction>("none", "sum", "average", "max");
 constexpr auto reductions_names = enum_names<Reductions>("native", "ordered");
-constexpr auto computes = enum_names<Compute>("train", "none");
+constexpr auto compute_names = enum_names<Compute>("train", "none");
 constexpr auto memory_modes = enum_names<MemoryMode>("strict", "pooled");
 
 // A damaged checkpoint or a test may hold a number that is no value of the enum.
@@ -72,7 +72,7 @@ std::string_view to_string(Reductions v) {
   return name_of(reductions_names, v);
 }
 std::string_view to_string(Compute v) {
-  return name_of(computes, v);
+  return name_of(compute_names, v);
 }
 std::string_view to_string(MemoryMode v) {
   return name_of(memory_modes, v);
