@@ -225,7 +225,7 @@ bool listed(const std::string_view (&list)[N], std::string_view key) {
 void check_lora_keys(Origin& origin, const ModelConfig& c, const Json& all) {
   for (const auto& [key, value] : all.items()) {
     const auto* other = std::find_if(std::begin(other_methods), std::end(other_methods),
-                                     [&](const OtherMethod& m) { return m.key == key; });
+                                     [&key = key](const OtherMethod& m) { return m.key == key; });
     if (other != std::end(other_methods)) {
       if (!says_nothing(value)) c.cannot(key, fmt::format("{}: remove the key", other->what));
     } else if (!listed(lora_without_effect, key) && !listed(lora_keys, key) &&

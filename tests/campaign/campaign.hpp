@@ -63,7 +63,7 @@ class Campaign {
     body();
     ++cases_;
     if (failed_parts() > before) ++failures_;
-    constexpr std::int64_t cases_per_line = 500;
+    const std::int64_t cases_per_line = std::max<std::int64_t>(10, wanted_ / 20);
     if (prints_ && cases_ % cases_per_line == 0) print_totals();
   }
 

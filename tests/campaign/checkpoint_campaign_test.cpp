@@ -5,8 +5,7 @@
 #include <filesystem>
 
 #include <io/files/hash.hpp>
-#include <tests/campaign/campaign.hpp>
-#include <tests/support/workplace.hpp>
+#include <tests/campaign/hostile_json.hpp>
 
 namespace shardmark::test::checkpoint_campaign_test {
 namespace {
@@ -142,35 +141,7 @@ class CheckpointChanges {
     Json o = Json::parse(read_text(path));
     std::string what;
     const std::int64_t changes = 1 + campaign_.random(2);
-    for (std::int64_t i = 0; i < changes; ++i) {
-      const Json flat = o["checkpoint"].flatten();
-      auto it = flat.begin();
-      std::advance(it, campaign_.random(static_cast<std::int64_t>(flat.size())));
-      Json::json_pointer at(it.key());
-      const std::int64_t up = campaign_.random(4);  // often the value itself, else what holds it
-      for (std::int64_t u = 2; u < up && !at.parent_pointer().empty(); ++u)
-        at = at.parent_pointer();
-      Json& value = o["checkpoint"][at];
-      const std::int64_t kind = campaign_.random(6);
-      what += at.to_string() + " change " + std::to_string(kind) + "; ";
-      if (kind == 0) {
-        value = campaign_.one_of(hostile_);
-      } else if (kind == 1 && value.is_number()) {
-        value = value.get<double>() * 2 + 1;
-      } else if (kind == 2 && value.is_number_integer()) {
-        value = value.get<std::int64_t>() + (campaign_.random(2) == 0 ? 1 : -1);
-      } else if (kind == 3 && !at.empty()) {
-        Json& parent = o["checkpoint"][at.parent_pointer()];
-        if (parent.is_object()) parent.erase(at.back());
-        if (parent.is_array()) parent.erase(parent.begin() + std::stol(at.back()));
-      } else if (kind == 4 && !at.empty() && o["checkpoint"][at.parent_pointer()].is_array()) {
-        o["checkpoint"][at.parent_pointer()].push_back(value);
-      } else {
-        auto from = flat.begin();
-        std::advance(from, campaign_.random(static_cast<std::int64_t>(flat.size())));
-        value = from.value();
-      }
-    }
+    for (std::int64_t i = 0; i < changes; ++i) what += change_structure(campaign_, o["checkpoint"]);
     o["xxh3"] = hash_hex(o["checkpoint"].dump());
     std::ofstream(path, std::ios::binary) << o.dump();
     return what;
@@ -180,21 +151,6 @@ class CheckpointChanges {
   const Workplace place_;
   std::vector<Source> sources_;
   int sound_ = 0;
-  const std::vector<Json> hostile_ = {nullptr,
-                                      true,
-                                      -1,
-                                      0,
-                                      std::int64_t{1} << 40,
-                                      std::numeric_limits<std::int64_t>::max(),
-                                      std::numeric_limits<std::uint64_t>::max(),
-                                      1e300,
-                                      0.5,
-                                      "",
-                                      "../../x",
-                                      "x\nRESULT=VALID",
-                                      Json::array(),
-                                      Json::object(),
-                                      Json::array({0, 1})};
 };
 
 TEST(CampaignCheckpoint, AnyChangeIsJudged) {

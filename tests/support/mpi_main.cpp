@@ -2,13 +2,16 @@
 // The main function of tests that run under mpiexec. Rank 0 prints as usual; the other ranks print
 // only failures, each line with the rank. The exit status is the highest of all ranks, the same on
 // each. A run in which no test ran fails. A rank that leaves a test early ends all ranks if the
-// others do not leave it too, because they wait for it in a collective. With GTEST_FAIL_FAST the
-// first rank that fails ends all.
+// others do not leave it too, because they wait for it in a collective; and so does a rank that
+// waits for others itself after a fatal failure, for example in the destructor of a communicator.
+// With GTEST_FAIL_FAST the first rank that fails ends all.
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <sstream>
 #include <string>
+#include <thread>
 
 #include <Kokkos_Core.hpp>
 #include <gtest/gtest.h>
@@ -65,7 +68,20 @@ class EndTogether : public testing::EmptyTestEventListener {
     require(PMPI_Comm_free(&comm_), "MPI_Comm_free");
   }
 
+  // The test may not end by itself: what it leaves may wait for ranks that wait for this one. A
+  // process that ends without MPI_Finalize makes its launcher end the others.
+  void OnTestPartResult(const testing::TestPartResult& result) override {
+    if (!result.fatally_failed()) return;
+    std::thread([number = tests_ended_.load()] {
+      std::this_thread::sleep_for(std::chrono::seconds(10));
+      if (tests_ended_ != number) return;
+      std::fputs("a test failed here 10 s ago and does not end: ending all ranks\n", stderr);
+      std::fflush(stderr);
+      std::_Exit(1);
+    }).detach();
+  }
   void OnTestEnd(const testing::TestInfo& test) override {
+    ++tests_ended_;
     if (test.result()->Failed() && GTEST_FLAG_GET(fail_fast)) end_all(test, "failed");
     // Ranks that pass do not wait for the slowest one here, but at the end of the next test.
     require(patient::wait(&all_left_), "MPI_Test");
@@ -89,6 +105,7 @@ class EndTogether : public testing::EmptyTestEventListener {
     MPI_Abort(MPI_COMM_WORLD, 1);
   }
 
+  static inline std::atomic<int> tests_ended_ = 0;
   MPI_Comm comm_ = MPI_COMM_NULL;
   MPI_Request all_left_ = MPI_REQUEST_NULL;
 };

@@ -8,7 +8,8 @@ fail() {
   exit 1
 }
 
-for expected in AssertOnOneRank:ended ExceptionOnOneRank:ended AssertOnAllRanks:went_on ExpectOnOneRank:went_on; do
+for expected in AssertOnOneRank:ended ExceptionOnOneRank:ended AssertBeforeACollectiveEnd:ended \
+                AssertOnAllRanks:went_on ExpectOnOneRank:went_on; do
   test=${expected%:*}
   output=$(timeout -k 5 30 "$1" "$2" 3 "$3" --gtest_filter="Planted.$test:Sound.*" 2>&1)
   status=$?

@@ -18,6 +18,14 @@ TEST(Planted, ExceptionOnOneRank) {
   if (world_rank() == 0) throw std::runtime_error("planted");
   MPI_Barrier(MPI_COMM_WORLD);
 }
+// What the failing rank leaves waits for the others, and they wait for that rank.
+TEST(Planted, AssertBeforeACollectiveEnd) {
+  struct Together {
+    ~Together() { MPI_Barrier(MPI_COMM_WORLD); }
+  } const together;
+  ASSERT_NE(world_rank(), 1) << "planted";
+  MPI_Recv(nullptr, 0, MPI_BYTE, 1, 77, MPI_COMM_WORLD, MPI_STATUS_IGNORE);
+}
 TEST(Planted, AssertOnAllRanks) {
   MPI_Barrier(MPI_COMM_WORLD);
   ASSERT_LT(world_size(), 0) << "planted";
