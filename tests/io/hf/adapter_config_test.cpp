@@ -68,6 +68,21 @@ TEST_F(AdapterConfigFile, selects_by_names_patterns_and_layers) {
   EXPECT_EQ(selects({{"target_modules", "all-linear"}}), 3 * (2 * q + 2 * k + 3 * down));
 }
 
+// Each of these took the stack, all memory or longer than a run before patterns had bounds.
+TEST_F(AdapterConfigFile, answers_hostile_patterns_at_once) {
+  const auto refused = [&](const std::string& pattern) {
+    expect_says(message(lora({{"target_modules", pattern}})), {"target_modules"});
+    expect_says(message(lora({{"rank_pattern", {{pattern, 2}}}})), {"rank_pattern"});
+  };
+  refused(std::string(20000, '(') + "q_proj" + std::string(20000, ')'));
+  refused("(.?){99999}q_proj");
+  refused("(q_proj|k_proj)\\1");
+  std::string many;
+  for (int i = 0; i < 450; ++i) many += ".*";
+  for (const std::string& pattern : {std::string("((.*)*)*x"), many + "x"})
+    expect_says(message(lora({{"target_modules", pattern}})), {"no module has such a name"});
+}
+
 TEST_F(AdapterConfigFile, gives_modules_ranks_and_scalings_by_the_first_words_of_patterns) {
   const Json patterns = {{"rank_pattern", {{"layers.1.self_attn.q_proj", 2}, {"v_pro.", 8}}},
                          {"alpha_pattern", {{"q_proj", 5}}}};
