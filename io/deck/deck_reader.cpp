@@ -171,6 +171,7 @@ Deck read_sections(const Json& text, Origin& origin, LoadedDeck& loaded, std::op
   if (!reader.any("model")) origin.missing("model", what_to_give(text));
   read_run(section("run"), deck);
   read_model(section("model"), deck);
+  check_tensors(deck);
   if (reader.any("data")) read_data(section("data"), deck);
   std::optional<HfArguments> hf;
   if (const Json* given = reader.any("hf")) {

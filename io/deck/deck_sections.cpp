@@ -134,24 +134,6 @@ std::int64_t tensors_per_layer(const ModelSpec& m) {
   return tensors;
 }
 
-// A plan has about a hundred events for each tensor, and has to be made in seconds. The largest
-// dense models have 1 200 tensors.
-void check_tensors(const Deck& deck) {
-  constexpr std::int64_t most_tensors = 16'384;
-  const ModelSpec& m = deck.model;
-  const bool list = m.family == Family::list;
-  std::int64_t tensors = list ? 0 : m.layers * tensors_per_layer(m) + 5;
-  for (const ListModule& module : m.modules)
-    tensors += static_cast<std::int64_t>(module.numels.size());
-  if (tensors <= most_tensors) return;
-  throw DeckError(fmt::format(
-      "{}: {} = {}: gives {} parameter tensors, must be at most {}, so that a plan takes seconds: "
-      "choose {}",
-      deck.path, list ? "model.modules" : "model.layers",
-      list ? static_cast<std::int64_t>(m.modules.size()) : m.layers, tensors, most_tensors,
-      list ? "fewer modules" : "fewer layers"));
-}
-
 // The largest activations of one micro-batch: the residual stream, what each block saves, and the
 // logits.
 void check_activations(const ModelSpec& m, std::int64_t micro) {
@@ -175,9 +157,25 @@ void check_buckets(const ZeroSpec& zero) {
 
 }  // namespace
 
+// A plan has about a hundred events for each tensor. The largest dense models have 1 200 tensors.
+void check_tensors(const Deck& deck) {
+  constexpr std::int64_t most_tensors = 16'384;
+  const ModelSpec& m = deck.model;
+  const bool list = m.family == Family::list;
+  std::int64_t tensors = list ? 0 : m.layers * tensors_per_layer(m) + 5;
+  for (const ListModule& module : m.modules)
+    tensors += static_cast<std::int64_t>(module.numels.size());
+  if (tensors <= most_tensors) return;
+  throw DeckError(fmt::format(
+      "{}: {} = {}: gives {} parameter tensors, must be at most {}, so that a plan takes seconds: "
+      "choose {}",
+      deck.path, list ? "model.modules" : "model.layers",
+      list ? static_cast<std::int64_t>(m.modules.size()) : m.layers, tensors, most_tensors,
+      list ? "fewer modules" : "fewer layers"));
+}
+
 void check_sizes(const Deck& deck, const Origin& origin) {
   try {
-    check_tensors(deck);
     ModelSpec m = deck.model;
     if (m.fit) m.layers = 1;  // model.fit tries more layers only as far as they fit
     (void)checked_mul(most_params(m), bytes_per_param, "model states, bytes");

@@ -44,6 +44,9 @@ void check_together(const Deck& deck, Origin& origin);
 std::vector<Finding> missing_to_run(const Deck& deck);
 /// Returns an upper bound of the number of parameters of a model. Throws SizeError beyond 63 bits.
 std::int64_t most_params(const ModelSpec& model);
+/// Checks that a plan of the model takes seconds, before anything lists its tensors. Throws
+/// DeckError.
+void check_tensors(const Deck& deck);
 /// Checks that no count exceeds 63 bits. Throws DeckError.
 void check_sizes(const Deck& deck, const Origin& origin);
 

@@ -60,8 +60,8 @@ class ModelConfig {
     return value->get<std::string>();
   }
   /// Reads a size by its own name or, where that is absent, by the common one.
-  std::int64_t size(std::string_view key, std::int64_t fallback,
-                    std::string_view common = "") const {
+  std::int64_t size(std::string_view key, std::int64_t fallback, std::string_view common = "",
+                    std::int64_t most = 2147483647) const {
     const std::string_view name = find(key) || common.empty() ? key : common;
     const Json* value = find(name);
     if (value == nullptr) {
@@ -69,9 +69,13 @@ class ModelConfig {
       return fallback;
     }
     const auto size = as_integer(*value);
-    if (!size || *size < 1 || *size > 2147483647)
-      refuse(name, *value, "must be an integer from 1 to 2147483647");
+    if (!size || *size < 1 || *size > most)
+      refuse(name, *value, fmt::format("must be an integer from 1 to {}", most));
     return *size;
+  }
+  /// The same for a number of layers, of which descriptions have lists.
+  std::int64_t layers(std::string_view key, std::int64_t fallback) const {
+    return size(key, fallback, "", 100'000);
   }
   const std::string& path() const { return path_; }
   /// The sizes that were read and are absent, with the values that stand for them.

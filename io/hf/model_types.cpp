@@ -203,7 +203,7 @@ Json decoder_section(const ModelConfig& c, const ModelType& type) {
   const std::int64_t vocab = c.size("vocab_size", type.vocab);
   Json model = {
       {"family", "decoder"},
-      {"layers", sized({"num_hidden_layers", "n_layer"}, type.layers)},
+      {"layers", c.layers(name_of(c, {"num_hidden_layers", "n_layer"}), type.layers)},
       {"hidden", hidden},
       {"heads", heads},
       {"kv_heads", kv_heads(c, type, heads)},

@@ -115,7 +115,7 @@ void describe_gemma2(const ModelConfig& c, Json& model) {
 }
 
 void describe_gemma3(const ModelConfig& c, Json& model) {
-  const std::int64_t period = c.size(
+  const std::int64_t period = c.layers(
       c.find("sliding_window_pattern") ? "sliding_window_pattern" : "_sliding_window_pattern", 6);
   describe_later_gemma(c, model, 0, 0, period);
   describe_rotary(c, model, 1e6, 1, "full_attention");
@@ -170,7 +170,7 @@ void describe_smollm3(const ModelConfig& c, Json& model) {
   describe_rms(c, model);
   describe_rotary(c, model, 2e6);
   const Json* rotary = c.find("no_rope_layers");  // despite its name, 1 means rotary positions
-  const std::int64_t period = c.size("no_rope_layer_interval", 4);
+  const std::int64_t period = c.layers("no_rope_layer_interval", 4);
   Json rotates = Json::array();
   if (rotary != nullptr && rotary->is_array())
     for (const Json& layer : *rotary) rotates.push_back(layer != 0);

@@ -282,6 +282,21 @@ TEST_F(ModelConfigFile, refuses_by_name_what_a_description_cannot_say) {
 }
 
 // What follows from a config is said of the config, whatever the deck's name for it is.
+// A description has lists of layers, which would take all memory before anything else is checked.
+TEST_F(ModelConfigFile, refuses_numbers_of_layers_that_no_model_has) {
+  const std::string deck = folder_.write("d.json", good_deck);
+  for (const auto& [type, key] : {std::pair("qwen3_moe", "num_hidden_layers"),
+                                  {"deepseek_v3", "num_hidden_layers"},
+                                  {"gemma3_text", "sliding_window_pattern"},
+                                  {"smollm3", "no_rope_layer_interval"}}) {
+    folder_.write("config.json", Json({{"model_type", type}, {key, 1'000'000'000}}).dump());
+    expect_says(message_of<DeckError>([&] {
+                  read_deck(deck, {"model=config.json", "model.sequence=8"}, DeckUse::plan);
+                }),
+                {std::string(key) + " = 1000000000: must be an integer from 1 to 100000"});
+  }
+}
+
 TEST_F(ModelConfigFile, is_named_where_its_sizes_do_not_agree) {
   folder_.write("config.json", R"({"model_type": "llama", "hidden_size": 24,
                                    "num_attention_heads": 4, "num_key_value_heads": 3})");

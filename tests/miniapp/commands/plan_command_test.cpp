@@ -122,6 +122,20 @@ TEST(LargePlan, Of131072RanksNeedsLittleMemory) {
   }
 }
 
+// The leaf modules of stage 3 are looked for in the list of all modules.
+TEST(LargePlan, OfTooManyLayersIsRefusedBeforeAnythingListsThem) {
+  const Workplace place;
+  place.deck(3, {{"model",
+                  {{"family", "decoder"},
+                   {"layers", 100000},
+                   {"ffn", 48},
+                   {"moe", {{"experts", 4}, {"per_token", 2}}}}}});
+  const Outcome o = run({.args = {"plan", place.path("deck.json"), "--ranks", "2"},
+                         .memory_limit_bytes = 500'000'000});
+  EXPECT_EQ(o.status, 2) << o.err;
+  EXPECT_TRUE(contains(o.err, "model.layers = 100000: gives .* must be at most 16384")) << o.err;
+}
+
 // `plan` prints how much memory is required and exits 0, whatever the budget.
 TEST(LargePlan, ThatDoesNotFitIsPrintedAllTheSame) {
   const Workplace place;
