@@ -120,6 +120,8 @@ Submission read_submission(const std::string& path) {
     throw IoError(fmt::format("{}: {}: not format {} of a submission", path, index_file, format));
   compare_checksums(index, submission.files, path);
   submission.form = index.value("form", Json::object());
+  if (!submission.form.is_object())
+    throw IoError(fmt::format("{}: {}: form: must be an object of entries", path, index_file));
   for (int number = 1;; ++number) {
     const std::string folder = fmt::format("runs/{}", number);
     if (!submission.files.contains(folder + "/" + report_file)) break;

@@ -36,6 +36,19 @@ TEST_F(Forged, ReportsAndLossesHaveAChecksum) {
   EXPECT_EQ(losses.status, losses.out.find("losses.csv was changed") == std::string::npos ? 0 : 1);
 }
 
+TEST_F(Forged, AFormThatIsNoObjectIsNoSubmission) {
+  ArchiveFiles files = read_archive(place_->path("ours.zip"));
+  Json index = Json::parse(files.at("submission.json"));
+  for (const Json& form : {Json("ours"), Json(7), Json::array({1})}) {
+    index["form"] = form;
+    files["submission.json"] = index.dump();
+    write_archive(place_->path("formless.zip"), files);
+    const Outcome o = run({.args = {"verify", place_->path("formless.zip")}});
+    EXPECT_EQ(o.status, 4) << form << ": " << o.out << o.err;
+    EXPECT_NE(o.err.find("submission.json: form: must be an object"), std::string::npos) << o.err;
+  }
+}
+
 TEST_F(Forged, FoldersThatWereEditedAreRefusedBySubmit) {
   const std::string folder = place_->path("edited");
   std::filesystem::copy(place_->out(), folder);
