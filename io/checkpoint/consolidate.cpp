@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <filesystem>
+#include <list>
 #include <set>
 #include <string_view>
 
@@ -9,6 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
+#include <io/checkpoint/adapter_export.hpp>
 #include <io/checkpoint/consolidate.hpp>
 #include <io/checkpoint/direct_file.hpp>
 #include <io/checkpoint/hdf5.hpp>
@@ -79,13 +81,15 @@ std::vector<std::int64_t> lay_out_hdf5(const std::string& path, const Manifest& 
 }
 
 // The same for safetensors: eight bytes with the length of the header, a header in JSON, then the
-// tensors.
-std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Manifest& m) {
+// tensors, which have the names of `params`, and buffers of zeros.
+std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Manifest& m,
+                                              std::vector<StoredParam> params) {
   nlohmann::ordered_json header;
   header["__metadata__"] = {{"format", "pt"}, {"step", std::to_string(m.position.step)}};
   std::int64_t at = 0;
   std::vector<std::int64_t> first_byte;
-  for (const StoredParam& p : m.params) {
+  for (StoredParam& buffer : zero_buffers(m, params)) params.push_back(std::move(buffer));
+  for (const StoredParam& p : params) {
     first_byte.push_back(at);
     header[p.name] = {
         {"dtype", "F32"}, {"shape", p.shape}, {"data_offsets", {at, at + p.elems * fp32_bytes}}};
@@ -112,15 +116,30 @@ void write_values(DirectFile& file, std::int64_t at, const float* values, std::i
 
 }  // namespace
 
-void consolidate(const std::string& folder, const Manifest& manifest, const std::string& stem,
-                 const WorkDone& progress) {
+std::vector<std::string> consolidate(const std::string& folder, const Manifest& manifest,
+                                     const std::string& stem, const WorkDone& progress) {
   require_names(folder, manifest);
-  const Unfinished hdf5(stem + ".h5"), tensors(stem + ".safetensors");
-  const auto hdf5_at = lay_out_hdf5(hdf5.temp(), manifest);
-  const auto tensors_at = lay_out_safetensors(tensors.temp(), manifest);
+  const std::string adapter = adapter_config_of(manifest), of_peft = stem + ".adapter";
+  std::vector<std::string> files{stem + ".h5", stem + ".safetensors"};
+  if (!adapter.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(of_peft, error);
+    if (error) fail_io(of_peft, "cannot be made", error.message(), output_remedy);
+    files.push_back(of_peft + "/adapter_model.safetensors");
+  }
+  std::list<Unfinished> unfinished;
+  std::vector<std::vector<std::int64_t>> first_bytes;
+  for (std::size_t f = 0; f < files.size(); ++f) {
+    const std::string& temp = unfinished.emplace_back(files[f]).temp();
+    std::vector<StoredParam> params = manifest.params;
+    if (f == 2)
+      for (StoredParam& p : params) p.name = adapter_tensor_name(p.name);
+    first_bytes.push_back(f == 0 ? lay_out_hdf5(temp, manifest)
+                                 : lay_out_safetensors(temp, manifest, std::move(params)));
+  }
   {
-    DirectFile hdf5_file(hdf5.temp(), output_remedy);
-    DirectFile tensors_file(tensors.temp(), output_remedy);
+    std::list<DirectFile> open;
+    for (const Unfinished& file : unfinished) open.emplace_back(file.temp(), output_remedy);
     const std::int64_t all = manifest.elems();
     std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
     // Reads in the model's order in chunks, not tensor by tensor: many tensors are smaller than a
@@ -136,18 +155,22 @@ void consolidate(const std::string& folder, const Manifest& manifest, const std:
         const StoredParam& p = manifest.params[i];
         const std::int64_t done = at - begin, n = std::min(end - at, p.elems - done);
         const float* from = values.data() + (at - first);
-        write_values(hdf5_file, hdf5_at[i] + done * fp32_bytes, from, n, p.name);
-        write_values(tensors_file, tensors_at[i] + done * fp32_bytes, from, n, p.name);
+        auto first_byte = first_bytes.begin();
+        for (DirectFile& file : open)
+          write_values(file, (*first_byte++)[i] + done * fp32_bytes, from, n, p.name);
         at += n;
         if (done + n == p.elems) begin = at, ++i;
       }
       progress(end * fp32_bytes, all * fp32_bytes);
     }
-    hdf5_file.flush_and_close();
-    tensors_file.flush_and_close();
+    for (DirectFile& file : open) file.flush_and_close();
   }
-  hdf5.publish();
-  tensors.publish();
+  for (const Unfinished& file : unfinished) file.publish();
+  if (!adapter.empty()) {
+    files.push_back(of_peft + "/adapter_config.json");
+    replace_file(of_peft, "adapter_config.json", adapter, output_remedy);
+  }
+  return files;
 }
 
 }  // namespace shardmark

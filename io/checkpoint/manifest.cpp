@@ -118,6 +118,7 @@ Json write_body(const Manifest& m) {
   o["dtypes"] = Json::object();
   for (State s : m.stored()) o["dtypes"][std::string(to_string(s))] = to_string(m.dtype_of(s));
   for (const StoredParam& p : m.params) o["params"].push_back({p.name, p.shape});
+  if (!m.frozen.empty()) o["frozen"] = m.frozen;
   for (const ModelView& v : m.views) o["views"].push_back(write_view(v));
   for (const CheckpointFile& f : m.files)
     o["files"].push_back(
@@ -242,6 +243,7 @@ Manifest read_body(const Json& o) {
   if (m.elems() > max_elems)
     throw std::invalid_argument(
         fmt::format("{} elements: a model has at most {}", m.elems(), max_elems));
+  m.frozen = o.value("frozen", "");
   if (o.contains("views"))
     for (const Json& v : o.at("views")) m.views.push_back(read_view(m, v));
   std::set<std::string> names;

@@ -2,7 +2,9 @@
 // The description of a checkpoint in its file `manifest.json`: how far training had come, what the
 // model was, and which file contains which elements of the model. Elements are numbered over the
 // whole model, parameter after parameter in registration order, whatever partition, stage or
-// schedule wrote them. This numbering makes it possible to read them under any other partition.
+// schedule wrote them. Frozen parameters are not stored and not counted: they keep the values that
+// the deck's seed gives them. This numbering makes it possible to read them under any other
+// partition.
 //
 // Where ranks divide layers or experts, each numbers the elements of its part of the model, and its
 // view says which elements of the whole model these are.
@@ -69,7 +71,8 @@ struct Manifest {
   std::string schedule;
   Dtype model_dtype = Dtype::fp32;         // of param; all other states are fp32
   Optimizer optimizer = Optimizer::adamw;  // one of those that share its states
-  std::vector<StoredParam> params;         // of the whole model
+  std::vector<StoredParam> params;         // of the whole model, without frozen ones
+  std::string frozen;  // hash of the frozen parameters and their seed; empty: there are none
   std::vector<ModelView> views;  // of the parts of the model that ranks had; none: the whole
   std::vector<CheckpointFile> files;
   std::vector<CheckpointPart> parts;

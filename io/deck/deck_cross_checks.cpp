@@ -75,8 +75,6 @@ void check_adapter(const Deck& deck, const Origin& origin) {
   };
   if (!traits(deck.run.schedule).follows_deepspeed)
     refuse("it is modelled under run.schedule \"deepspeed\": set that");
-  if (!deck.checkpoint.dir.empty())
-    refuse("checkpoints of frozen parameters: remove the section checkpoint");
   if (deck.zero.offload_param.nvme)
     refuse("frozen parameters in files: set offload_param.device to \"cpu\"");
   if (is_muon(deck.zero.optimizer.type))

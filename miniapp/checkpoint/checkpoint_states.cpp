@@ -17,11 +17,26 @@ std::vector<StatePiece> pieces_of(const Program& program, State state) {
   return pieces;
 }
 
+std::size_t param_at(const ModelShape& model, std::int64_t first_elem) {
+  const std::vector<Param>& params = model.params;
+  const auto after =
+      std::upper_bound(params.begin(), params.end(), first_elem,
+                       [](std::int64_t elem, const Param& p) { return elem < p.first_elem; });
+  return static_cast<std::size_t>(after - params.begin()) - 1;
+}
 const Param& param_of(const Program& program, const StatePiece& piece) {
-  const std::vector<Param>& params = program.model.params;
-  return *std::prev(
-      std::upper_bound(params.begin(), params.end(), piece.first_elem,
-                       [](std::int64_t elem, const Param& p) { return elem < p.first_elem; }));
+  return program.model.params[param_at(program.model, piece.first_elem)];
+}
+
+// By parameter: how many elements of frozen parameters come before it.
+std::vector<std::int64_t> frozen_before(const ModelShape& model) {
+  std::vector<std::int64_t> before;
+  std::int64_t elems = 0;
+  for (const Param& p : model.params) {
+    before.push_back(elems);
+    if (!p.updated()) elems += p.elems;
+  }
+  return before;
 }
 
 // The pieces of a state, and in their place those of the master where the optimizer has no such
@@ -58,6 +73,24 @@ const FarMemory* far_memory_of(const Slot& slot) {
 }
 
 }  // namespace
+
+std::vector<ElementRange> among_stored(const ModelShape& model,
+                                       const std::vector<ElementRange>& ranges) {
+  const std::vector<std::int64_t> before = frozen_before(model);
+  std::vector<ElementRange> stored;
+  for (const ElementRange& range : ranges)
+    for (std::int64_t done = 0, n = 0; done < range.elems; done += n) {
+      const std::size_t id = param_at(model, range.first + done);
+      const Param& p = model.params[id];
+      n = std::min(range.elems - done, p.first_elem + p.elems - range.first - done);
+      const std::int64_t first = range.first + done - before[id];
+      if (!stored.empty() && stored.back().first + stored.back().elems == first)
+        stored.back().elems += n;
+      else
+        stored.push_back({first, n});
+    }
+  return stored;
+}
 
 std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
                                        const std::vector<ElementRange>& owned) {
@@ -121,10 +154,13 @@ std::vector<WantedElements> wanted_states(const Program& program, const Executor
                        [&](const StatePiece& param) { return param.slot == p.slot; });
   };
   std::vector<WantedElements> wanted;
+  const std::vector<std::int64_t> before = frozen_before(program.model);
   const auto want = [&](const StatePiece& p) {
     const Slot& slot = program.slots[p.slot];
-    wanted.push_back(
-        {p.state, p.first_elem, p.elems, slot.dtype, address(executor, p), far_memory_of(slot)});
+    const std::size_t id = param_at(program.model, p.first_elem);
+    if (program.model.params[id].updated())
+      wanted.push_back({p.state, p.first_elem - before[id], p.elems, slot.dtype,
+                        address(executor, p), far_memory_of(slot)});
   };
   for (const StatePiece& p : program.states)
     if (!is_param(p)) want(p);

@@ -13,6 +13,10 @@
 
 namespace shardmark {
 
+/// Ranges of elements as a checkpoint counts them, which has no frozen parameters.
+std::vector<ElementRange> among_stored(const ModelShape& model,
+                                       const std::vector<ElementRange>& ranges);
+
 /// For each state that is stored, where in memory the elements are that this rank writes. To be
 /// called between two steps.
 std::vector<StateSource> state_sources(const Program& program, const Executor& executor,
@@ -22,7 +26,8 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
 std::vector<StateSource> staging_slots(const Program& program, const Executor& executor);
 void copy_aside(const std::vector<StateSource>& sources, const std::vector<StateSource>& staging);
 
-/// All elements that this rank holds, of each state, for a read into their places.
+/// All elements that this rank holds of each state, but for frozen parameters, for a read into
+/// their places.
 std::vector<WantedElements> wanted_states(const Program& program, const Executor& executor);
 
 }  // namespace shardmark

@@ -6,12 +6,14 @@
 #include <thread>
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
 #include <core/clock.hpp>
 #include <core/error.hpp>
 #include <core/text.hpp>
 #include <io/checkpoint/state_reader.hpp>
 #include <io/files/durable_file.hpp>
+#include <io/files/hash.hpp>
 #include <io/json/json_source.hpp>
 #include <miniapp/checkpoint/checkpoint_states.hpp>
 #include <miniapp/checkpoint/checkpoints.hpp>
@@ -26,8 +28,19 @@ constexpr const char* newest_good = "newest-good";
 
 std::vector<StoredParam> stored_params(const ModelShape& model) {
   std::vector<StoredParam> params;
-  for (const Param& p : model.params) params.push_back({p.name, p.elems, p.shape});
+  for (const Param& p : model.params)
+    if (p.updated()) params.push_back({p.name, p.elems, p.shape});
   return params;
+}
+
+// Says what the frozen parameters are, and what gives them their values.
+std::string frozen_params(const ModelShape& model, std::uint64_t seed) {
+  std::string text;
+  for (const Param& p : model.params)
+    if (!p.updated())
+      text += fmt::format("{} {} {} {}\n", p.name, fmt::join(p.shape, " "),
+                          static_cast<int>(p.init), p.std);
+  return text.empty() ? text : hash_hex(fmt::format("{}{}", text, seed));
 }
 
 }  // namespace
@@ -50,12 +63,13 @@ void Checkpoints::open_for_writing() {
   });
   require_shared_folder();
   owned_ = owned_elements(program_);
-  group_.emplace(world_, peers_, spec_.ranks_per_file, owned_);
+  group_.emplace(world_, peers_, spec_.ranks_per_file, among_stored(program_.model, owned_));
   next_.world = program_.world, next_.stage = program_.stage,
   next_.schedule = to_string(program_.schedule);
   next_.model_dtype = program_.precision.model;
   next_.optimizer = program_.optimizer;
   next_.params = stored_params(whole_model(program_.model));
+  next_.frozen = frozen_params(program_.model, loaded_.deck.run.seed);
   if (folder_) next_.views = all_views(program_.model);
   next_.deck = loaded_.used_json;
   next_.versions = library_versions();
@@ -161,6 +175,12 @@ void Checkpoints::require_same_model() const {
                     "wrote it, or another checkpoint.resume",
                     spec_.dir, figures_.resumed_from, manifest_file, i, tell(theirs), tell(mine)));
   }
+  if (from_->frozen != frozen_params(program_.model, loaded_.deck.run.seed))
+    throw IoError(fmt::format(
+        "{}/{}/{}: was trained beside frozen parameters of another model or another run.seed, "
+        "which "
+        "no checkpoint holds: give the deck that wrote it, or another checkpoint.resume",
+        spec_.dir, figures_.resumed_from, manifest_file));
 }
 
 void Checkpoints::require_same_optimizer() const {

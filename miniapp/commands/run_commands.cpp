@@ -248,8 +248,8 @@ ExitStatus ckpt_command(const CkptArguments& a) {
   if (error) fail_io(a.out, "cannot be made", error.message(), output_remedy);
   const std::string stem = a.out + "/" + std::filesystem::path(folder).filename().string();
   WorkProgress progress("consolidate");
-  consolidate(folder, m, stem, std::ref(progress));
-  print_out(fmt::format("{0}.h5\n{0}.safetensors\n", printable(stem)));
+  for (const std::string& file : consolidate(folder, m, stem, std::ref(progress)))
+    print_out(printable(file) + "\n");
   return ExitStatus::valid;
 }
 

@@ -151,9 +151,10 @@ std::vector<CommandHelp> ckpt_help() {
        .summary = "write the parameters as one .h5 and one .safetensors file",
        .description =
            {"Writes the fp32 parameters by tensor name, whatever number of ranks wrote the "
-            "checkpoint. Progress goes to standard error; the names of the two files are printed."},
-       .options = {checkpoint_argument(),
-                   out_option("The folder for both files.", "shardmark-out")},
+            "checkpoint. Of a run that trained an adapter, these are the trained ones, and a third "
+            "file has PEFT's names and lies beside adapter_config.json in a folder for PeftModel. "
+            "Progress goes to standard error; the names of the files are printed."},
+       .options = {checkpoint_argument(), out_option("The folder for the files.", "shardmark-out")},
        .statuses = {succeeded,
                     bad_argument,
                     {4, "The checkpoint cannot be used, or the files cannot be written."}},

@@ -164,8 +164,6 @@ TEST_F(AdapterConfigFile, is_refused_for_what_it_cannot_say) {
 TEST_F(AdapterConfigFile, is_refused_beside_what_lacks_frozen_parameters) {
   EXPECT_NE(message(lora(), {{"run", {{"schedule", "paper"}}}}).find("model.adapter"),
             std::string::npos);
-  EXPECT_NE(message(lora(), {{"checkpoint", {{"dir", "c"}}}}).find("model.adapter"),
-            std::string::npos);
   const Json listed = {
       {"model", {{"config", nullptr}, {"adapter", "adapter_config.json"}, {"family", "llama"}}}};
   EXPECT_NE(message(lora(), listed).find("model.family"), std::string::npos);

@@ -6,7 +6,9 @@
 #include <gtest/gtest.h>
 
 #include <core/plan/interpret/check.hpp>
+#include <io/deck/deck_reader.hpp>
 #include <tests/support/checkpoints.hpp>
+#include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::resume_test {
 namespace {
@@ -130,6 +132,93 @@ TEST(Resume, IsBitwiseOnAnotherStageAndScheduleWithOrderedReductions) {
   }
 }
 
+// Ends with status 4 on all ranks; one rank has the message.
+void expect_refused(const Deck& deck, const std::vector<std::string>& says) {
+  std::string said;
+  int refused = 0;
+  try {
+    const CheckpointedRun run(deck, MPI_COMM_WORLD);
+  } catch (const AgreedError& e) {
+    refused = e.status() == ExitStatus::output ? 1 : 0;
+    said = e.what();
+  }
+  const int speaks = said.empty() ? 0 : 1;
+  int sums[2] = {refused, speaks}, all[2] = {};
+  MPI_Allreduce(sums, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+  EXPECT_EQ(all[0], world());
+  EXPECT_EQ(all[1], 1);
+  if (speaks == 0) return;
+  for (const std::string& part : says) EXPECT_NE(said.find(part), std::string::npos) << said;
+}
+
+// An adapter with factors of two sizes, trained biases, and copies of modules.
+Deck adapter_deck(int stage, std::int64_t accumulation = 1) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", R"({
+      "model": {"family": "decoder", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
+                "ffn": 48, "sequence": 8, "vocab": 53, "attention": {"qkv_bias": true},
+                "adapter": {"rank": 4, "targets": ["q", "down"], "rank_pattern": {"1.attn.q": 3},
+                            "bias": "adapted", "modules_to_save": ["head", "1.post_norm"]}},
+      "data": {"source": "uniform"},
+      "deepspeed": {"train_micro_batch_size_per_gpu": 1},
+      "run": {"steps": 1}})");
+  Deck deck = small_deck(stage, 2 * world(), accumulation);
+  deck.model = load_deck(path, {}).model;
+  return deck;
+}
+
+TEST(Resume, OfAnAdapterIsBitwiseEqualAndStoresNoFrozenParameter) {
+  for (int stage : {0, 1, 2, 3})
+    for (Dtype dtype : {Dtype::fp32, Dtype::bf16}) {
+      SCOPED_TRACE("stage " + std::to_string(stage) + " " + std::string(to_string(dtype)));
+      const SharedFolder folder;
+      Deck deck = adapter_deck(stage);
+      set_precision(deck, dtype, dtype);
+      deck.checkpoint.async = stage % 2 == 1;
+      const Outcome whole = whole_run(deck, folder.path(), steps);
+      EXPECT_EQ(resumed_run(deck, folder.path(), steps), whole);
+      const Manifest m = read_manifest(folder.path() + "/" + checkpoint_name(stop_after));
+      std::int64_t trained = 0;
+      for (const Param& p : build_model_shape(deck.model).params)
+        trained += p.trained() ? p.elems : 0;
+      EXPECT_EQ(m.elems(), trained);
+    }
+}
+
+TEST(Resume, OfAnAdapterIsBitwiseOnAnotherStageAndRankCountWithOrderedReductions) {
+  for (int stage : {0, 1, 2, 3}) {
+    SCOPED_TRACE("stage " + std::to_string(stage));
+    const SharedFolder folder;
+    Deck deck = adapter_deck(stage);
+    deck.run.reductions = Reductions::ordered;
+    const Outcome whole = whole_run(deck, folder.path(), steps);
+    deck.zero.stage = 3 - stage;
+    EXPECT_EQ(resumed_run(deck, folder.path(), steps), whole);
+    // Each rank alone, with the whole batch
+    CheckpointedRun alone(with_checkpoints(deck, folder.path(), "latest", 0), MPI_COMM_SELF);
+    for (int s = stop_after; s < steps; ++s) alone.training.step();
+    const Outcome of_one = outcome_of(alone.training, 0);
+    ASSERT_EQ(of_one.losses.size(), whole.losses.size());
+    for (std::size_t s = 0; s < whole.losses.size(); ++s)
+      EXPECT_NEAR(of_one.losses[s], whole.losses[s], 1e-6 * whole.losses[s]);
+  }
+}
+
+TEST(Resume, OfAnAdapterIsRefusedBesideOtherFrozenParameters) {
+  const SharedFolder folder;
+  const Deck deck = adapter_deck(1);
+  whole_run(deck, folder.path(), steps);
+  Deck other = deck;
+  other.run.seed = 4;
+  expect_refused(with_checkpoints(other, folder.path(), "latest", 0),
+                 {"frozen parameters", "run.seed", "manifest.json"});
+  other = deck;
+  Decoder wider = *deck.model.decoder;
+  wider.init_std = 0.5;
+  other.model.decoder = SharedDecoder(std::move(wider));
+  expect_refused(with_checkpoints(other, folder.path(), "latest", 0), {"frozen parameters"});
+}
+
 // All layouts store the same numbers; shared files are written collectively.
 TEST(Layout, DoesNotMatterToWhatIsRead) {
   for (std::int64_t ranks_per_file : {1, 2, 0}) {
@@ -152,25 +241,6 @@ TEST(Resume, LatestOfNothingIsAFreshStartAndSaysSo) {
   CheckpointedRun run(deck, MPI_COMM_WORLD);
   EXPECT_EQ(run.checkpoints.first_step(), 0);
   EXPECT_NE(run.checkpoints.notice().find("fresh start"), std::string::npos);
-}
-
-// Ends with status 4 on all ranks; one rank has the message.
-void expect_refused(const Deck& deck, const std::vector<std::string>& says) {
-  std::string said;
-  int refused = 0;
-  try {
-    const CheckpointedRun run(deck, MPI_COMM_WORLD);
-  } catch (const AgreedError& e) {
-    refused = e.status() == ExitStatus::output ? 1 : 0;
-    said = e.what();
-  }
-  const int speaks = said.empty() ? 0 : 1;
-  int sums[2] = {refused, speaks}, all[2] = {};
-  MPI_Allreduce(sums, all, 2, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
-  EXPECT_EQ(all[0], world());
-  EXPECT_EQ(all[1], 1);
-  if (speaks == 0) return;
-  for (const std::string& part : says) EXPECT_NE(said.find(part), std::string::npos) << said;
 }
 
 TEST(Resume, RefusesWhatIsNotThere) {

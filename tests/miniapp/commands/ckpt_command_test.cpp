@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark ckpt`, and files that other programs can read.
 #include <cstring>
+#include <filesystem>
+#include <set>
 
 #include <gtest/gtest.h>
 
@@ -95,6 +97,64 @@ TEST_F(Ckpt, ConsolidateGivesTensorsByName) {
     if (name != "__metadata__") end = std::max<std::uint64_t>(end, tensor["data_offsets"][1]);
   EXPECT_EQ(text.size(), 8 + length + end);
   EXPECT_EQ(std::filesystem::file_size(place_.path("one/step-00000004.h5")) > end, true);
+}
+
+// The tensors of a safetensors file, without its metadata.
+std::set<std::string> tensors_in(const std::string& path) {
+  const std::string text = read_text(path);
+  std::uint64_t length = 0;
+  std::memcpy(&length, text.data(), 8);
+  const Json header = Json::parse(text.substr(8, length));
+  std::set<std::string> names;
+  for (const auto& item : header.items())
+    if (item.key() != "__metadata__") names.insert(item.key());
+  return names;
+}
+
+TEST_F(Ckpt, ConsolidateGivesAnAdapterAsPeftDoes) {
+  place_.write("config.json", R"({"model_type": "deepseek_v3", "hidden_size": 24,
+    "num_hidden_layers": 1, "num_attention_heads": 4, "num_key_value_heads": 4, "intermediate_size": 40, "vocab_size": 256,
+    "q_lora_rank": 8, "kv_lora_rank": 8, "qk_nope_head_dim": 4, "qk_rope_head_dim": 4,
+    "v_head_dim": 4, "first_k_dense_replace": 0, "n_routed_experts": 4, "num_experts_per_tok": 2,
+    "moe_intermediate_size": 16, "n_group": 1, "topk_group": 1})");
+  const Json peft = {{"peft_type", "LORA"},
+                     {"r", 4},
+                     {"lora_alpha", 6},
+                     {"target_modules", {"q_b_proj"}},
+                     {"rank_pattern", {{"q_b_proj", 2}}},
+                     {"modules_to_save", {"mlp.gate", "norm"}}};
+  place_.write("adapter.json", peft.dump());
+  Json deck = Json::parse(read_text(
+      place_.deck(2, {{"checkpoint", {{"dir", "lora"}, {"every", 2}}}, {"run", {{"steps", 2}}}})));
+  deck["model"] = {{"config", "config.json"}, {"sequence", 12}, {"adapter", "adapter.json"}};
+  place_.write("deck.json", deck.dump());
+  Outcome o = run({.args = place_.run_args(), .ranks = 2});
+  ASSERT_EQ(o.status, 0) << o.err;
+  o = run({.args = {"ckpt", "consolidate", place_.path("lora"), "--out", place_.path("one")}});
+  ASSERT_EQ(o.status, 0) << o.err;
+  const std::string stem = place_.path("one/step-00000002"), folder = stem + ".adapter/";
+  expect_has(o.out, {stem + ".h5\n", stem + ".safetensors\n",
+                     folder + "adapter_model.safetensors\n", folder + "adapter_config.json\n"});
+  const std::string base = "base_model.model.model.", q = base + "layers.0.self_attn.q_b_proj.";
+  std::set<std::string> want{q + "lora_A.weight", q + "lora_B.weight", base + "norm.weight",
+                             base + "layers.0.mlp.gate.weight",
+                             base + "layers.0.mlp.gate.e_score_correction_bias"};
+  for (const char* norm : {"input_layernorm", "post_attention_layernorm", "self_attn.q_a_layernorm",
+                           "self_attn.kv_a_layernorm"})
+    want.insert(base + "layers.0." + norm + ".weight");
+  EXPECT_EQ(tensors_in(folder + "adapter_model.safetensors"), want);
+  EXPECT_TRUE(tensors_in(stem + ".safetensors").contains(q + "lora_A.default.weight"));
+  const Json written = Json::parse(read_text(folder + "adapter_config.json"));
+  for (const auto& [key, value] : peft.items()) EXPECT_EQ(written.at(key), value) << key;
+  // Of the model itself, transformers expects the routers' corrections.
+  deck["model"]["adapter"] = "none";
+  deck["checkpoint"]["dir"] = "whole";
+  place_.write("deck.json", deck.dump());
+  ASSERT_EQ(run({.args = place_.run_args(), .ranks = 2}).status, 0);
+  o = run({.args = {"ckpt", "consolidate", place_.path("whole"), "--out", place_.path("two")}});
+  const auto all = tensors_in(place_.path("two/step-00000002.safetensors"));
+  EXPECT_TRUE(all.contains("model.layers.0.mlp.gate.e_score_correction_bias")) << o.err;
+  EXPECT_FALSE(std::filesystem::exists(place_.path("two/step-00000002.adapter")));
 }
 
 // With 720 MB of states, the memory that the system counts beyond the ledger stays within the
