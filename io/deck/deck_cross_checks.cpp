@@ -172,7 +172,6 @@ void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacki
 // What is not modelled beside experts that ranks divide at stage 3; empty if nothing is.
 std::string unspreadable_shards(const Deck& deck) {
   const ZeroKnobs& knobs = deck.zero.knobs;
-  if (deck.run.activation_checkpointing) return "activation checkpointing at stage 3";
   if (deck.zero.offload_optimizer.enabled) return "offload_optimizer";
   if (deck.zero.offload_param.enabled) return "offload_param";
   if (knobs.use_all_reduce_for_fetch_params) return "use_all_reduce_for_fetch_params";

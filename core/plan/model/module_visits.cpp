@@ -85,12 +85,14 @@ class VisitWriter {
     return has_input_gradient(inside.front());
   }
   // Whether the backward of a module needs a tensor that its forward saved. What is around a
-  // mixture multiplies the shared expert's output by its factor.
+  // mixture multiplies the shared expert's output by its factor, and the rows that divided experts
+  // send back by their weights.
   bool needs_saved(int m) const {
     const Module& module = shape_.modules[m];
     return module.role != Role::container || module.bare == Bare::function ||
            std::any_of(children_[m].begin(), children_[m].end(), [&](const Call& child) {
-             return shape_.modules[child.module].role == Role::shared_router;
+             const Module& part = shape_.modules[child.module];
+             return part.role == Role::shared_router || part.exchanged;
            });
   }
   void visit(VisitKind kind, int module) { shape_.visits.push_back({kind, module}); }

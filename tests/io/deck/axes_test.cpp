@@ -232,7 +232,6 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedExperts) {
                   [&] { load_deck(path, {"deepspeed.zero_optimization.reduce_scatter=false"}); }),
               {"reduce_scatter = false", "set it to true"});
   for (const auto& [set, says] : std::vector<Refused>{
-           {"run.activation_checkpointing=true", "activation checkpointing at stage 3"},
            {"deepspeed.zero_optimization.offload_param={\"device\": \"cpu\"}", "offload_param"},
            {"deepspeed.zero_optimization.stage3_use_all_reduce_for_fetch_params=true",
             "use_all_reduce_for_fetch_params"},

@@ -187,7 +187,6 @@ TEST(DividedRun, DividedExpertsTrainTheSameWithLearnedRouting) {
     const Trained want = train_in_groups(plain, 20);
     for (const int e : degrees())
       for (const int stage : {1, 2, 3}) {
-        if (again && stage == 3) continue;
         SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e << " " << again);
         expect_near(train_in_groups(by_experts(plain, stage, e), 20), want, 1e-5);
       }
@@ -303,7 +302,7 @@ TEST(DividedRun, LayersAndExpertsTrainTheSameWithLearnedRouting) {
     const Trained want = train_in_groups(plain, steps);
     for_each_fold([&](int t, int e) {
       for (const int stage : {1, 2, 3}) {
-        if (again && stage != 2) continue;
+        if (again && stage == 1) continue;
         SCOPED_TRACE(::testing::Message() << "stage " << stage << " " << again);
         Deck deck = folded(plain, t, e);
         deck.zero.stage = stage;
