@@ -13,12 +13,14 @@ namespace {
 // hook. Activation checkpointing is torch's (not re-entrant, with early stop): the first module
 // whose backward needs a saved tensor runs its block forward again, up to itself. The re-entrant
 // kind runs the whole block forward again before the backward of what is inside. Both run what is
-// inside of the block, as transformers does, so that the block's own hooks see one forward.
+// inside of the block, as transformers does, so that the block's own hooks see one forward; in
+// transformers 5.6, which AutoEP needs, they see the second one as well.
 class VisitWriter {
  public:
   VisitWriter(ModelShape& shape, bool recompute)
       : shape_(shape),
         recompute_(recompute),
+        whole_blocks_(std::ranges::any_of(shape.modules, &Module::exchanged)),
         children_(shape.modules.size()),
         expected_(shape.modules.size()) {
     std::vector<int> order(shape.modules.size());
@@ -119,8 +121,10 @@ class VisitWriter {
       else
         block_ = &call;
     }
-    if (block_ != nullptr && needs_saved(call.module))
-      forward_inside(*std::exchange(block_, nullptr), &call);
+    if (block_ != nullptr && needs_saved(call.module)) {
+      const Call& block = *std::exchange(block_, nullptr);
+      whole_blocks_ ? forward(block, &call) : forward_inside(block, &call);
+    }
     const std::vector<Call>& inside = children_[call.module];
     for (auto child = inside.rbegin(); child != inside.rend(); ++child) backward(*child);
     // DeepSpeed counts the gradients that are missing, from the module's latest call on. So a
@@ -131,6 +135,7 @@ class VisitWriter {
 
   ModelShape& shape_;
   const bool recompute_;
+  const bool whole_blocks_;
   const Call* block_ = nullptr;  // must run forward again before its backward continues
   std::vector<std::vector<Call>> children_;
   std::vector<int> expected_;  // by module: gradients of its input that are still missing
