@@ -193,6 +193,22 @@ TEST(DividedRun, DividedExpertsTrainTheSameWithLearnedRouting) {
   }
 }
 
+TEST(DividedRun, DividedExpertsTrainTheSameWithStatesOnTheHost) {
+  for (const int stage : {1, 2, 3}) {
+    Deck plain = mixture_deck(stage, 2, 7);
+    plain.zero.offload_optimizer.enabled = true;
+    plain.zero.offload_param.enabled = stage == 3;
+    plain.zero.knobs.param_persistence_threshold = 0;
+    const Trained want = train_in_groups(plain, 4);
+    for (const int e : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
+      Deck deck = plain;
+      deck.zero.parallel.expert = e;
+      expect_near(train_in_groups(deck, 4), want, 1e-5);
+    }
+  }
+}
+
 // AutoEP calls the shared expert after the others.
 TEST(DividedRun, DividedExpertsTrainTheSameBesideASharedOne) {
   for (const bool again : {false, true}) {
