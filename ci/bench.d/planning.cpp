@@ -5,6 +5,7 @@
 //   bench_planning [EXPONENT]     plans of up to 10^EXPONENT events (7, which takes about 5 GB)
 #include <cmath>
 #include <cstdlib>
+#include <ctime>
 #include <stdexcept>
 
 #include <fmt/core.h>
