@@ -5,6 +5,7 @@
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/kernels.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
 #include <core/plan/plan.hpp>
 #include <core/text.hpp>
 
@@ -84,6 +85,10 @@ std::vector<int> step_path(const Program& program, bool skipped) {
     if (std::find(path.begin(), path.end(), next) != path.end()) return path;
     path.push_back(next);
   }
+}
+
+TransformerDims transformer_dims(const Program& p) {
+  return transformer_dims(p.model.spec, p.batch.micro, p.precision.computes_in());
 }
 
 }  // namespace shardmark

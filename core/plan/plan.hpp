@@ -278,4 +278,9 @@ struct Profile {
 Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
                       const Profile& profile, Extent extent = Extent::whole);
 
+struct TransformerDims;
+/// The sizes of a micro-batch of the program's model on its rank, which is no list
+/// (core/plan/model/transformer_sizes.hpp).
+TransformerDims transformer_dims(const Program& program);
+
 }  // namespace shardmark

@@ -62,6 +62,7 @@ class Unfinished {
   }  // does not exist any more if everything went well
   Unfinished(const Unfinished&) = delete;
   Unfinished& operator=(const Unfinished&) = delete;
+  const std::string& path() const { return path_; }
   const std::string& temp() const { return temp_; }
   void publish() const { publish_file(temp_, path_, output_remedy); }
 
@@ -108,6 +109,18 @@ std::vector<std::int64_t> lay_out_safetensors(const std::string& path, const Man
   return first_byte;
 }
 
+// One of the files, and where each tensor begins in it, in bytes. `lay_out` creates a file and
+// returns these places.
+struct Output {
+  template<class LayOut>
+  Output(const std::string& path, const LayOut& lay_out)
+      : file(path), first_byte(lay_out(file.temp())), open(file.temp(), output_remedy) {}
+
+  Unfinished file;
+  std::vector<std::int64_t> first_byte;
+  DirectFile open;
+};
+
 void write_values(DirectFile& file, std::int64_t at, const float* values, std::int64_t elems,
                   const std::string& name) {
   const std::span<const float> all(values, static_cast<std::size_t>(elems));
@@ -120,52 +133,50 @@ std::vector<std::string> consolidate(const std::string& folder, const Manifest& 
                                      const std::string& stem, const WorkDone& progress) {
   require_names(folder, manifest);
   const std::string adapter = adapter_config_of(manifest), of_peft = stem + ".adapter";
-  std::vector<std::string> files{stem + ".h5", stem + ".safetensors"};
+  std::list<Output> outputs;
+  outputs.emplace_back(stem + ".h5",
+                       [&](const std::string& path) { return lay_out_hdf5(path, manifest); });
+  outputs.emplace_back(stem + ".safetensors", [&](const std::string& path) {
+    return lay_out_safetensors(path, manifest, manifest.params);
+  });
   if (!adapter.empty()) {
     std::error_code error;
     std::filesystem::create_directories(of_peft, error);
     if (error) fail_io(of_peft, "cannot be made", error.message(), output_remedy);
-    files.push_back(of_peft + "/adapter_model.safetensors");
-  }
-  std::list<Unfinished> unfinished;
-  std::vector<std::vector<std::int64_t>> first_bytes;
-  for (std::size_t f = 0; f < files.size(); ++f) {
-    const std::string& temp = unfinished.emplace_back(files[f]).temp();
     std::vector<StoredParam> params = manifest.params;
-    if (f == 2)
-      for (StoredParam& p : params) p.name = adapter_tensor_name(p.name);
-    first_bytes.push_back(f == 0 ? lay_out_hdf5(temp, manifest)
-                                 : lay_out_safetensors(temp, manifest, std::move(params)));
+    for (StoredParam& p : params) p.name = adapter_tensor_name(p.name);
+    outputs.emplace_back(of_peft + "/adapter_model.safetensors", [&](const std::string& path) {
+      return lay_out_safetensors(path, manifest, params);
+    });
   }
-  {
-    std::list<DirectFile> open;
-    for (const Unfinished& file : unfinished) open.emplace_back(file.temp(), output_remedy);
-    const std::int64_t all = manifest.elems();
-    std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
-    // Reads in the model's order in chunks, not tensor by tensor: many tensors are smaller than a
-    // block, which is always read and verified as a whole.
-    std::size_t i = 0;
-    std::int64_t begin = 0;  // the first element of params[i]
-    for (std::int64_t first = 0, end = 0; first < all; first = end) {
-      end = std::min(first + chunk_elems, all);
-      const WantedElements wanted{State::master, first, end - first, Dtype::fp32,
-                                  reinterpret_cast<std::byte*>(values.data())};
-      read_states(folder, manifest, {&wanted, 1});
-      for (std::int64_t at = first; at < end;) {
-        const StoredParam& p = manifest.params[i];
-        const std::int64_t done = at - begin, n = std::min(end - at, p.elems - done);
-        const float* from = values.data() + (at - first);
-        auto first_byte = first_bytes.begin();
-        for (DirectFile& file : open)
-          write_values(file, (*first_byte++)[i] + done * fp32_bytes, from, n, p.name);
-        at += n;
-        if (done + n == p.elems) begin = at, ++i;
-      }
-      progress(end * fp32_bytes, all * fp32_bytes);
+  const std::int64_t all = manifest.elems();
+  std::vector<float> values(static_cast<std::size_t>(std::min(chunk_elems, all)));
+  // Reads in the model's order in chunks, not tensor by tensor: many tensors are smaller than a
+  // block, which is always read and verified as a whole.
+  std::size_t i = 0;
+  std::int64_t begin = 0;  // the first element of params[i]
+  for (std::int64_t first = 0, end = 0; first < all; first = end) {
+    end = std::min(first + chunk_elems, all);
+    const WantedElements wanted{State::master, first, end - first, Dtype::fp32,
+                                reinterpret_cast<std::byte*>(values.data())};
+    read_states(folder, manifest, {&wanted, 1});
+    for (std::int64_t at = first; at < end;) {
+      const StoredParam& p = manifest.params[i];
+      const std::int64_t done = at - begin, n = std::min(end - at, p.elems - done);
+      const float* from = values.data() + (at - first);
+      for (Output& o : outputs)
+        write_values(o.open, o.first_byte[i] + done * fp32_bytes, from, n, p.name);
+      at += n;
+      if (done + n == p.elems) begin = at, ++i;
     }
-    for (DirectFile& file : open) file.flush_and_close();
+    progress(end * fp32_bytes, all * fp32_bytes);
   }
-  for (const Unfinished& file : unfinished) file.publish();
+  for (Output& o : outputs) o.open.flush_and_close();
+  std::vector<std::string> files;
+  for (const Output& o : outputs) {
+    o.file.publish();
+    files.push_back(o.file.path());
+  }
   if (!adapter.empty()) {
     files.push_back(of_peft + "/adapter_config.json");
     replace_file(of_peft, "adapter_config.json", adapter, output_remedy);

@@ -39,13 +39,6 @@ std::regex pattern_of(const Origin& origin, const std::string& key, const Json& 
                             longest_pattern));
 }
 
-std::string name_in_layer(const std::string& pattern, std::int64_t layer) {
-  std::string name = pattern;
-  if (const std::size_t star = name.find('*'); star != std::string::npos)
-    name.replace(star, 1, std::to_string(layer));
-  return name;
-}
-
 // Names that select modules, and which of them did.
 class Names {
  public:

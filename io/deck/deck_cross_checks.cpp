@@ -259,7 +259,7 @@ void note_routing(const Deck& deck, Origin& origin) {
   const std::string sizes =
       deck.zero.parallel.expert > 1
           ? fmt::format(
-                "so do messages, and memory has room for model.expert_room = {:.3g} times as "
+                "so do messages, and memory has room for model.expert_room = {:g} times as "
                 "many on a rank",
                 moe.room)
           : "memory and messages do not depend on it";

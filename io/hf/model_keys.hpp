@@ -73,7 +73,7 @@ class ModelConfig {
       refuse(name, *value, fmt::format("must be an integer from 1 to {}", most));
     return *size;
   }
-  /// The same for a number of layers, of which descriptions have lists.
+  /// Reads a number of layers. Its bound is lower, since a description lists layers one by one.
   std::int64_t layers(std::string_view key, std::int64_t fallback) const {
     return size(key, fallback, "", 100'000);
   }

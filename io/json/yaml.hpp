@@ -23,9 +23,8 @@ bool reads_yaml();
 Json parse_yaml(const std::string& text, const std::string& name);
 
 /// Returns "line 3, column 14: this is Python: write true in place of True" for the first sign of
-/// Names the Python or YAML in a text that is not JSON, or returns nothing if it has none. A text
-/// that is JSON, or Hjson, may contain such signs too, so call this only for a text that could not
-/// be read.
+/// Python or YAML in a text that is not JSON, and nothing if there is none. A text that is JSON, or
+/// Hjson, may contain such signs too, so call this only for a text that could not be read.
 std::optional<std::string> foreign_notation(std::string_view text);
 
 /// Returns the same for a text without braces whose keys nest by indentation. Hjson would read it

@@ -178,8 +178,7 @@ void Checkpoints::require_same_model() const {
   if (from_->frozen != frozen_params(program_.model, loaded_.deck.run.seed))
     throw IoError(fmt::format(
         "{}/{}/{}: was trained beside frozen parameters of another model or another run.seed, "
-        "which "
-        "no checkpoint holds: give the deck that wrote it, or another checkpoint.resume",
+        "which no checkpoint holds: give the deck that wrote it, or another checkpoint.resume",
         spec_.dir, figures_.resumed_from, manifest_file));
 }
 

@@ -69,8 +69,7 @@ TransformerModel::TransformerModel(const Deck& deck, const Program& program, con
     : deck_(deck),
       context_(context),
       tokens_(std::move(tokens)),
-      dims_(transformer_dims(program.model.spec, program.batch.micro,
-                             program.precision.computes_in())),
+      dims_(transformer_dims(program)),
       expert_rows_(static_cast<std::size_t>(dims_.layers * dims_.decoder->moe.experts)) {}
 
 void TransformerModel::run(const Program& program, const Event& event,

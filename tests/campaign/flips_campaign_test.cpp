@@ -20,6 +20,7 @@ struct Flip {
   int victim = 0;  // in the group
   std::int64_t elem = 0;
   int bit = 0;
+  int receiver = -1;  // where only one rank receives the element
 };
 struct Orders {
   std::optional<Flip> next;
@@ -151,8 +152,8 @@ class Flips {
     const Dtype dtype = c_.one_of(all_dtypes);
     // A maximum may be another rank's.
     const bool of_sent = verb.reduction != Reduction::max && c_.random(3) == 0;
-    // Of the library's own sums in floating point, only what rounding cannot explain is wrong, and
-    // in any sum what is sent may be rounded away.
+    // The proof allows the library's own sums in floating point to differ by rounding, and any sum
+    // may round away what a rank sends. So such flips must be larger than rounding.
     const bool sums = verb.reduction == Reduction::sum || verb.reduction == Reduction::average;
     const bool rounded =
         sums && !is_integer(dtype) && (of_sent || s.options.reductions == Reductions::native);
@@ -221,7 +222,7 @@ class Flips {
     std::vector<std::int64_t> all(2 * static_cast<std::size_t>(comm.size()));
     comm.exchange(mine.data(), all.data(), sizeof mine);
     f.elem = all[2 * static_cast<std::size_t>(f.victim)];
-    receiver_ = static_cast<int>(all[2 * static_cast<std::size_t>(f.victim) + 1]);
+    f.receiver = static_cast<int>(all[2 * static_cast<std::size_t>(f.victim) + 1]);
     return f;
   }
 
@@ -230,12 +231,11 @@ class Flips {
     if (flip.elem < 0) return false;
     if (!flip.of_sent) return comm.rank() == flip.victim;
     if (c.op == Op::reduce) return comm.rank() == c.root;
-    return receiver_ < 0 || receiver_ == comm.rank();
+    return flip.receiver < 0 || flip.receiver == comm.rank();
   }
 
   Campaign& c_;
   std::vector<std::unique_ptr<Setup>> setups_;
-  mutable int receiver_ = -1;  // of the element that is flipped where only one rank receives it
   std::int64_t found_ = 0;
 };
 

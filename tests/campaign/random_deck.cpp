@@ -181,7 +181,8 @@ Json RandomDecks::description() {
   return model;
 }
 
-// Of a size that a plan of any schedule can have; keys of the layers differ from type to type.
+// Layers and vocabulary stay so small that a plan of any schedule is possible. The key of the
+// number of layers differs from type to type.
 Json RandomDecks::from_config() {
   has(DeckPart::config);
   Json model = {{"config", "config.json"}, {"sequence", 1 + c_.random(16)}};
@@ -197,8 +198,8 @@ Json RandomDecks::from_config() {
   }
   for (const char* key : {"num_hidden_layers", "n_layer", "num_layers"})
     if (drawn_.config.contains(key) && chance(2)) drawn_.config[key] = log_uniform(256 / smaller_);
-  for (const char* key : {"vocab_size"})
-    if (drawn_.config.contains(key) && chance(2)) drawn_.config[key] = 64 + log_uniform(200000);
+  if (drawn_.config.contains("vocab_size") && chance(2))
+    drawn_.config["vocab_size"] = 64 + log_uniform(200000);
   for (const char* key : {"num_experts", "num_local_experts", "n_routed_experts"})
     if (drawn_.config.contains(key)) {
       has(DeckPart::experts);
@@ -241,7 +242,8 @@ Json RandomDecks::optimizer() {
   return o;
 }
 
-// Of a mixture the experts, and perhaps what is around them; of other models layers or samples.
+// Ranks divide the experts of a mixture and perhaps what is around them, and the layers or samples
+// of other models.
 void RandomDecks::axes(Json& config, std::int64_t stage) {
   const auto degree = [&](std::int64_t exponents) {
     return std::min(drawn_.ranks, power_of_2(exponents));
@@ -280,7 +282,7 @@ Json RandomDecks::deepspeed(std::int64_t stage) {
   const bool full = schedule_ == "deepspeed" || chance(20);  // what other schedules lack
   if (full && stage == 3 && !divided_ && chance(3)) zeropp(zero);
   if (full && stage > 0 && chance(3)) offload(zero, stage);
-  Json config = {{"train_micro_batch_size_per_gpu", log_uniform(64)}, {"zero_optimization", zero}};
+  Json config = {{"train_micro_batch_size_per_gpu", log_uniform(64)}};
   if (chance(2)) config["gradient_accumulation_steps"] = log_uniform(1 << 20);
   const bool autocast = full && !divided_ && chance(8);
   if (autocast && !chance(8))
@@ -296,7 +298,8 @@ Json RandomDecks::deepspeed(std::int64_t stage) {
   if (chance(2)) config["zero_allow_untested_optimizer"] = true;
   // Stage 2 takes Muon only so.
   if (config.contains("optimizer") && config["optimizer"]["type"] == "Muon" && stage < 3)
-    config["zero_optimization"]["reduce_scatter"] = false;
+    zero["reduce_scatter"] = false;
+  config["zero_optimization"] = zero;
   if (stage == 1 && config.contains("bf16") && chance(2))
     config["data_types"] = {{"grad_accum_dtype", "fp32"}};
   if (divided_) axes(config, stage);

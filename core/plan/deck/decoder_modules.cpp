@@ -149,19 +149,27 @@ const AdapterTarget* target_of(const Decoder& d, Role role) {
                               [=](const AdapterTarget& target) { return target.role == role; });
   return t == targets.end() ? nullptr : &*t;
 }
-std::size_t place_of(std::int64_t layer, std::size_t layers) {
-  return static_cast<std::size_t>(std::max<std::int64_t>(layer, 0)) % layers;
+// The value of a layer, or the only one of a module outside of layers.
+template<class T>
+T value_of(const std::vector<T>& by_layer, std::int64_t layer) {
+  return by_layer[static_cast<std::size_t>(std::max<std::int64_t>(layer, 0)) % by_layer.size()];
 }
 
 }  // namespace
 
 LowRankSize low_rank_of(const Decoder& d, Role role, std::int64_t layer) {
   const AdapterTarget* t = target_of(d, role);
-  return t == nullptr ? LowRankSize{} : t->factors[place_of(layer, t->factors.size())];
+  return t == nullptr ? LowRankSize{} : value_of(t->factors, layer);
 }
 bool copies(const Decoder& d, Role role, std::int64_t layer) {
   const AdapterTarget* t = target_of(d, role);
-  return t != nullptr && t->copied[place_of(layer, t->copied.size())] != 0;
+  return t != nullptr && value_of(t->copied, layer) != 0;
+}
+
+std::string name_in_layer(std::string pattern, std::int64_t layer) {
+  if (const std::size_t star = pattern.find('*'); star != std::string::npos)
+    pattern.replace(star, 1, std::to_string(layer));
+  return pattern;
 }
 
 std::vector<Role> block_calls(const Decoder& d, bool sparse) {

@@ -42,6 +42,9 @@ bool in_mixture(Role role);
 bool begins_input_gradient(const Decoder& decoder, Role role);
 bool ends_input_gradient(Role role);
 
+/// Returns a module's name with the number of its layer in the place of the first "*".
+std::string name_in_layer(std::string pattern, std::int64_t layer);
+
 /// Whether an adapter can adapt the product of this role.
 bool is_adaptable(Role role);
 /// The factors that an adapter puts beside the product of this role in a layer, and whether it puts

@@ -27,18 +27,16 @@ Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group
 // A rank sends rows at home, and receives at most what `away` has room for.
 RoutedRange routed_range(const Program& program, const SegmentRuns& runs) {
   RoutedRange range;
-  const auto fewest = [&] {
-    const TransformerDims d =
-        transformer_dims(program.model.spec, program.batch.micro, program.precision.computes_in());
-    return fewest_sent(d) * d.hidden;
-  };
+  if (program.expert_group < 0) return range;
+  const TransformerDims dims = transformer_dims(program);
+  const std::int64_t fewest = fewest_sent(dims) * dims.hidden;
   for (std::size_t s = 0; s < runs.size(); ++s)
     for (const Event& e : program.segments[s].events) {
       if (e.routed == Routed::no) continue;
       const Operand* ops = &program.operands[static_cast<std::size_t>(e.operands.first)];
       const auto [home, away] =
           e.routed == Routed::away ? std::pair(ops[0], ops[1]) : std::pair(ops[1], ops[0]);
-      range.fewest += runs[s] * (fewest() - e.elems);
+      range.fewest += runs[s] * (fewest - e.elems);
       range.most += runs[s] * (std::max(home.elems, away.elems) - e.elems);
     }
   return range;

@@ -72,7 +72,7 @@ class DecoderBuilder {
   // The container of a module, and those around it, with `*` still in the name.
   int container(const std::string& pattern, std::int64_t layer, bool called = true) {
     if (pattern.empty()) return 0;
-    const std::string name = named(pattern, layer);
+    const std::string name = name_in_layer(pattern, layer);
     if (const auto it = containers_.find(name); it != containers_.end()) return it->second;
     const int parent = container(outer(pattern), layer);
     const int index = b_.module(name, Role::container, parent);
@@ -90,11 +90,6 @@ class DecoderBuilder {
     const std::size_t dot = name.rfind('.');
     return dot == std::string::npos ? std::string{} : name.substr(0, dot);
   }
-  static std::string named(std::string name, std::int64_t layer) {
-    if (const std::size_t star = name.find('*'); star != std::string::npos)
-      name.replace(star, 1, std::to_string(layer));
-    return name;
-  }
 
   void add(const DecoderModule& m, std::int64_t layer) {
     if (m.bare != Bare::none) return add_bare(m, layer);
@@ -108,7 +103,7 @@ class DecoderBuilder {
     b_.select_unit(unit_of(m.role, layer));
     if (copy) add_original(m, layer);
     const int parent = container(outer(pattern), layer, !copy);
-    const std::string name = named(pattern, layer);
+    const std::string name = name_in_layer(pattern, layer);
     if (m.role == Role::experts)
       b_.shape().modules[static_cast<std::size_t>(parent)].python_class =
           spec_.expert_part.cuts() ? "deepspeed.module_inject.auto_ep_layer.AutoEPMoELayer"
@@ -159,7 +154,7 @@ class DecoderBuilder {
   void add_original(const DecoderModule& m, std::int64_t layer) {
     const std::string name = m.name + ".original_module";
     container(name, layer, false);
-    if (m.role != Role::head || !spec_.tied_head) add_params(named(name, layer), m.role);
+    if (m.role != Role::head || !spec_.tied_head) add_params(name_in_layer(name, layer), m.role);
   }
   // The copy begins with the values of the original, the parameters before its own.
   void draw_as_original(Role role) {
@@ -174,7 +169,7 @@ class DecoderBuilder {
   // has the first values that PEFT gives it, and B begins as zeros.
   void add_adapted(const DecoderModule& m, std::int64_t layer, int order) {
     const int around = container(m.name, layer);
-    const std::string base = named(m.name, layer) + ".base_layer";
+    const std::string base = name_in_layer(m.name, layer) + ".base_layer";
     b_.module(base, m.role, around);
     b_.shape().modules.back().adapted = true;
     b_.shape().modules.back().order = order;
@@ -189,7 +184,7 @@ class DecoderBuilder {
     for (const Role role : {Role::lora_a, Role::lora_b}) {
       const bool first = role == Role::lora_a;
       const std::string list = m.name + (first ? ".lora_A" : ".lora_B");
-      const std::string name = named(list, layer) + ".default";
+      const std::string name = name_in_layer(list, layer) + ".default";
       const int parent = container(list, layer, false);
       b_.module(name, role, parent);
       b_.shape().modules.back().adapts = m.role;

@@ -31,10 +31,15 @@ std::int64_t pairs_in_lane(const TransformerDims& d, std::int64_t lane, std::int
   return size_mul(more, of_expert(fewest + 1)) + size_mul(count - more, of_expert(fewest));
 }
 
+// The most of `pairs` pairs of `experts` experts that a lane has, however they are routed: the
+// first one has a pair more than the last one of each expert whose pairs the number of lanes does
+// not divide.
+std::int64_t most_in_lane(const TransformerDims& d, std::int64_t pairs, std::int64_t experts) {
+  return (pairs + size_mul(experts, d.part.ranks - 1)) / d.part.ranks;
+}
+
 }  // namespace
 
-// The first lane is the largest: it has one pair more than the last one of each expert whose pairs
-// the number of lanes does not divide.
 RowLanes row_lanes(const TransformerDims& d) {
   const MoeSpec& moe = d.decoder->moe;
   RowLanes of{d.part.ranks, d.part.rank, pairs_of(d)};
@@ -42,7 +47,7 @@ RowLanes row_lanes(const TransformerDims& d) {
   if (moe.routing == Routing::balanced)
     of.places = pairs_in_lane(d, 0, 0, moe.experts);
   else
-    of.places = (of.places + size_mul(std::min(moe.experts, of.places), of.count - 1)) / of.count;
+    of.places = most_in_lane(d, of.places, std::min(moe.experts, of.places));
   return of;
 }
 
@@ -81,8 +86,8 @@ std::int64_t arrivals_room(const TransformerDims& d) {
 std::int64_t largest_part(const TransformerDims& d) {
   const MoeSpec& moe = d.decoder->moe;
   if (moe.routing == Routing::learned) {
-    const std::int64_t own = moe.experts / d.expert_part.ranks, lanes = d.part.ranks;
-    return (size_mul(d.rows(), std::min(moe.per_token, own)) + size_mul(own, lanes - 1)) / lanes;
+    const std::int64_t own = moe.experts / d.expert_part.ranks;
+    return most_in_lane(d, size_mul(d.rows(), std::min(moe.per_token, own)), own);
   }
   std::int64_t most = 0;
   for (std::int64_t place = 0; place < d.expert_part.ranks; ++place)

@@ -40,8 +40,7 @@ ComputeWriter::ComputeWriter(Program& program, PlanWriter& writer, const Profile
 }
 
 void ComputeWriter::declare(const Profile& profile) {
-  const TransformerDims d =
-      transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
+  const TransformerDims d = transformer_dims(p_);
   const std::int64_t stream = checked_mul(d.rows(), d.hidden, "activations");
   tokens_ = w_.slot("tokens", Category::activation, Dtype::int32,
                     checked_mul(d.micro_batch, d.sequence + 1, "tokens"));
@@ -217,7 +216,7 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
 Operand ComputeWriter::operand_of(const BufferUse& use, int unit, Kernel kernel) const {
   const int slot = slot_of(use.buffer, unit, kernel);
   if (use.buffer == ModuleBuffer::balance && use.writes) {
-    const TransformerDims d = transformer_dims(p_.model.spec, p_.batch.micro);
+    const TransformerDims d = transformer_dims(p_);
     const std::int64_t first = balance_elems(d, unit - 1);
     return w_.part(slot, first, balance_elems(d, unit) - first, false, true);
   }

@@ -11,8 +11,7 @@ namespace shardmark {
 ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExchange& tensors)
     : p_(program), w_(writer), lanes_(program, writer, tensors) {
   if (!divides()) return;
-  const TransformerDims d =
-      transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
+  const TransformerDims d = transformer_dims(p_);
   const auto elems = [&](std::int64_t pairs) {
     return checked_mul(pairs, d.hidden, "rows of experts");
   };

@@ -20,7 +20,7 @@ SequenceExchange::SequenceExchange(Program& program, PlanWriter& writer) : p_(pr
 }
 
 TransformerDims SequenceExchange::dims() const {
-  return transformer_dims(p_.model.spec, p_.batch.micro, p_.precision.computes_in());
+  return transformer_dims(p_);
 }
 
 Operand SequenceExchange::own_positions() const {

@@ -146,7 +146,7 @@ TEST_F(Ckpt, ConsolidateGivesAnAdapterAsPeftDoes) {
   EXPECT_TRUE(tensors_in(stem + ".safetensors").contains(q + "lora_A.default.weight"));
   const Json written = Json::parse(read_text(folder + "adapter_config.json"));
   for (const auto& [key, value] : peft.items()) EXPECT_EQ(written.at(key), value) << key;
-  // Of the model itself, transformers expects the routers' corrections.
+  // An export of the model itself has the routers' corrections, which transformers expects.
   deck["model"]["adapter"] = "none";
   deck["checkpoint"]["dir"] = "whole";
   place_.write("deck.json", deck.dump());

@@ -132,6 +132,17 @@ Deck by_experts(Deck deck, int stage, int e) {
   return deck;
 }
 
+// Trains the deck with undivided experts, and divided over each degree.
+void expect_same_over_experts(const Deck& plain, double tolerance) {
+  const Trained want = train_in_groups(plain, 4);
+  for (const int e : degrees()) {
+    SCOPED_TRACE(::testing::Message() << "over " << e);
+    Deck deck = plain;
+    deck.zero.parallel.expert = e;
+    expect_near(train_in_groups(deck, 4), want, tolerance);
+  }
+}
+
 // Undivided, these stages train the same.
 TEST(DividedRun, DividedExpertsTrainTheSameForTwentySteps) {
   const Deck plain = mixture_deck(1);
@@ -167,13 +178,8 @@ TEST(DividedRun, DividedExpertsTrainNearlyTheSameIn16Bits) {
   for (const int stage : {0, 2, 3}) {
     Deck plain = mixture_deck(stage);
     set_precision(plain, Dtype::bf16, Dtype::bf16);
-    const Trained want = train_in_groups(plain, 4);
-    for (const int e : degrees()) {
-      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
-      Deck deck = plain;
-      deck.zero.parallel.expert = e;
-      expect_near(train_in_groups(deck, 4), want, 2e-3);
-    }
+    SCOPED_TRACE(::testing::Message() << "stage " << stage);
+    expect_same_over_experts(plain, 2e-3);
   }
 }
 
@@ -199,13 +205,8 @@ TEST(DividedRun, DividedExpertsTrainTheSameWithStatesOnTheHost) {
     plain.zero.offload_optimizer.enabled = true;
     plain.zero.offload_param.enabled = stage == 3;
     plain.zero.knobs.param_persistence_threshold = 0;
-    const Trained want = train_in_groups(plain, 4);
-    for (const int e : degrees()) {
-      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << e);
-      Deck deck = plain;
-      deck.zero.parallel.expert = e;
-      expect_near(train_in_groups(deck, 4), want, 1e-5);
-    }
+    SCOPED_TRACE(::testing::Message() << "stage " << stage);
+    expect_same_over_experts(plain, 1e-5);
   }
 }
 
@@ -214,12 +215,7 @@ TEST(DividedRun, DividedExpertsTrainTheSameBesideASharedOne) {
   for (const bool again : {false, true}) {
     Deck plain = mixture_deck(2, 2, 8, {"model.moe.shared_ffn=20"});
     plain.run.activation_checkpointing = again;
-    const Trained want = train_in_groups(plain, 4);
-    for (const int e : degrees()) {
-      Deck deck = plain;
-      deck.zero.parallel.expert = e;
-      expect_near(train_in_groups(deck, 4), want, 1e-5);
-    }
+    expect_same_over_experts(plain, 1e-5);
   }
 }
 
@@ -233,13 +229,8 @@ TEST(DividedRun, DividedExpertsTrainTheSameIfTheyAreGathered) {
     plain.zero.knobs.max_reuse_distance = 0;
     plain.zero.knobs.prefetch_bucket_size = prefetch;
     plain.zero.knobs.reduce_bucket_size = 2000;
-    const Trained want = train_in_groups(plain, 4);
-    for (const int e : degrees()) {
-      SCOPED_TRACE(::testing::Message() << "prefetch " << prefetch << ", over " << e);
-      Deck deck = plain;
-      deck.zero.parallel.expert = e;
-      expect_near(train_in_groups(deck, 4), want, 1e-5);
-    }
+    SCOPED_TRACE(::testing::Message() << "prefetch " << prefetch);
+    expect_same_over_experts(plain, 1e-5);
   }
 }
 
