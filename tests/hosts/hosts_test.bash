@@ -4,8 +4,11 @@
 set -uo pipefail
 root=$(realpath "$(dirname "${BASH_SOURCE[0]}")/../..")
 hosts=$root/ci/hosts program=$BUILD_DIR/shardmark
-mpiexec=mpiexec
-command -v mpiexec.mpich >/dev/null && mpiexec=mpiexec.mpich
+mpiexec=$("$root/ci/kits/launcher" "$program") || exit
+if [[ $("$mpiexec" --help 2>&1) != *-launcher-exec* ]]; then
+  echo "the program's launcher is $mpiexec, and ci/hosts starts ranks with that of MPICH"
+  exit 77
+fi
 # With MPICH over UCX's tcp, ranks of any program may hang in MPI_Finalize (docs/hosts.md).
 export SHARDMARK_PHASE_LIMIT_S=${SHARDMARK_PHASE_LIMIT_S:-10}
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <atomic>
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -73,6 +74,8 @@ std::vector<std::string> command(const Launch& launch) {
   std::vector<std::string> words;
   if (launch.ranks > 0) {
     words = {SHARDMARK_TEST_MPIEXEC, SHARDMARK_TEST_NUMPROC_FLAG, std::to_string(launch.ranks)};
+    // Open MPI's launcher adds ten lines of its own to the message of a rank that fails.
+    if (launcher_is_open_mpi()) words.emplace_back("--quiet");
     std::istringstream flags(SHARDMARK_TEST_PREFLAGS);
     for (std::string flag; std::getline(flags, flag, ';');)
       if (!flag.empty()) words.push_back(flag);
@@ -224,6 +227,18 @@ Outcome Program::wait() {
 
 Outcome run(const Launch& launch) {
   return Program(launch).wait();
+}
+
+bool launcher_is_open_mpi() {
+  static const bool is = [] {
+    FILE* const version = popen("'" SHARDMARK_TEST_MPIEXEC "' --version 2>&1", "r");
+    if (version == nullptr) fail("popen");
+    std::string text(1000, '\0');
+    text.resize(std::fread(text.data(), 1, text.size(), version));
+    pclose(version);
+    return text.find("Open MPI") != std::string::npos || text.find("OpenRTE") != std::string::npos;
+  }();
+  return is;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

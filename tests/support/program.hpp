@@ -79,6 +79,9 @@ class Program {
 /// Runs the launch to its end, after which `out` and `err` are complete.
 Outcome run(const Launch& launch);
 
+/// Returns whether Open MPI's launcher starts the ranks. To them, it turns SIGINT into SIGTERM.
+bool launcher_is_open_mpi();
+
 /// Returns the lines of a text without their line ends; a last line without an end counts.
 std::vector<std::string> lines_of(const std::string& text);
 
