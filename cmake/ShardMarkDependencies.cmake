@@ -44,6 +44,9 @@ if(NOT SHARDMARK_PLANNER)
 endif()
 find_package(yaml-cpp 0.6 CONFIG QUIET)  # optional: Accelerate's configs in YAML
 set(SHARDMARK_YAML ${yaml-cpp_FOUND})
+if(TARGET yaml-cpp AND NOT TARGET yaml-cpp::yaml-cpp)
+  add_library(yaml-cpp::yaml-cpp ALIAS yaml-cpp)  # its name before 0.8
+endif()
 if(SHARDMARK_BUILD_TESTS)
   find_package(GTest QUIET)
   shardmark_require("GoogleTest" GTest_FOUND "libgtest-dev")

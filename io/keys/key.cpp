@@ -66,7 +66,7 @@ std::vector<std::string> paths_named(std::string_view name, std::span<const Sect
   for (const Section& section : sections) {
     const std::string path = join_key(root, section.path);
     if (!section.path.empty()) add(path);
-    if (const Key* key = find_key(section.keys, name)) add(join_key(path, name));
+    if (find_key(section.keys, name) != nullptr) add(join_key(path, name));
   }
   return paths;
 }

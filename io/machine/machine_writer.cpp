@@ -28,7 +28,7 @@ class MachineWriting {
  public:
   explicit MachineWriting(Object& object) : object_(object) {}
 
-  static bool has(bool known) { return known; }
+  static bool has(bool is_known) { return is_known; }
   void require(std::string_view, std::string_view) {}
   void missing(std::string_view, std::string_view) {}
   void otherwise(const auto&, const auto&) {}

@@ -142,10 +142,8 @@ EnergyFigure collect_energy(const EnergyMeters* meters, const PhaseMeter* phases
 
 std::string describe(const EnergyFigure& f) {
   std::string text = "\nEnergy, timed steps\n";
-  int ranks = 0;
   std::set<std::string> missing;
   for (const NodeEnergy& node : f.nodes) {
-    ranks += node.ranks;
     std::vector<std::string> counters;
     for (const CounterEnergy& c : node.counters)
       counters.push_back(fmt::format("{} {:.4g} J ({})", c.name, c.joules, c.source));

@@ -35,14 +35,14 @@ ChartAxis delays_axis(const Noise& noise, const char* unit) {
       .unit = unit, .log_base = 10, .low = low, .high = std::max(10 * low, high), .text = duration};
 }
 
-// Over each delay, one in how many quanta is as long or longer. Delays below `shortest_s` are drawn
+// Over each delay, one in how many quanta is as long or longer. Delays below `least_s` are drawn
 // there.
-std::vector<Datum> rarity(const Distribution& delays, double shortest_s) {
+std::vector<Datum> rarity(const Distribution& delays, double least_s) {
   std::vector<Datum> line;
   const auto all = static_cast<double>(delays.count());
   std::int64_t below = 0;
   for (const Distribution::Value& v : delays.values) {
-    line.push_back({std::max(v.s, shortest_s), all / (all - static_cast<double>(below))});
+    line.push_back({std::max(v.s, least_s), all / (all - static_cast<double>(below))});
     below += v.count;
   }
   return line;

@@ -118,7 +118,10 @@ Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& fig
       const double v = value_of(figure.of, p);
       if (!std::isfinite(v)) continue;
       const std::string at = described(figure, place(dim, g, s), v);
-      bar.parts = figure.parts ? figure.parts(*p) : std::vector<BarPart>{{"work", "", v}};
+      if (figure.parts)
+        bar.parts = figure.parts(*p);
+      else
+        bar.parts.push_back({"work", "", v});
       for (BarPart& part : bar.parts)
         part.title =
             at + (part.name.empty() ? "" : ", " + part.name + " " + figure.in_words(part.value));
