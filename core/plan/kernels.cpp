@@ -174,12 +174,15 @@ std::span<const BufferUse> divided_buffers(const Module& m, Kernel kernel) {
 // gradient.
 std::span<const BufferUse> divided_shared_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array last{r(x_in), u(saved), w(workspace), w(partial)};
-  static constexpr std::array last_end{r(x_in), u(saved), r(partial)};
+  static constexpr std::array middle_end{r(x_in), u(saved), r(partial)};
+  static constexpr std::array last_end{r(x_in), u(saved), w(x_out), r(partial)};
   static constexpr std::array back{r(x_in), r(saved), u(dx), u(workspace), w(partial)};
   const bool rows = m.cut == ProductCut::rows;
   switch (kernel) {
     case Kernel::forward: return rows ? std::span<const BufferUse>(last) : shared_forward(m);
-    case Kernel::forward_end: return last_end;
+    case Kernel::forward_end:
+      return m.ends_forward ? std::span<const BufferUse>(last_end)
+                            : std::span<const BufferUse>(middle_end);
     case Kernel::backward: return rows ? shared_backward(m) : back;
     default: return divided_backward_end();
   }

@@ -242,11 +242,10 @@ void check_axes(const Deck& deck, const Origin& origin) {
   if (samples.ranks > 1) check_beside_samples(tensors, samples, experts, origin);
   if (tensors.ranks > 1) {
     const std::string what = undividable(deck.model, tensors.ranks, experts.ranks > 1);
-    check_axis(deck, tensors,
-               what.empty()
-                   ? what
-                   : "AutoTP cannot divide the model evenly, or it is not modelled, with " + what,
-               origin);
+    check_axis(
+        deck, tensors,
+        what.empty() ? what : "AutoTP cannot divide the model, or it is not modelled, with " + what,
+        origin);
   }
   if (samples.ranks > 1) check_axis(deck, samples, unsplittable(deck.model, samples.ranks), origin);
   if (experts.ranks > 1) check_experts(deck, tensors, experts, origin);

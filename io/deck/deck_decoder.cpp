@@ -364,6 +364,7 @@ void read_decoder(KeyReader& reader, Deck& deck) {
   Decoder d = decoder_like(like);
   reader.real("init_std", d.init_std, positive);
   reader.boolean("in_out", d.in_out);
+  reader.choice("autotp", d.autotp);
   reader.section("norm", [&](KeyReader& r) { read_norm(r, d.norm); });
   reader.section("positions", [&](KeyReader& r) { read_positions(r, d.positions); });
   reader.section("attention", [&](KeyReader& r) { read_attention(r, d.attention); });

@@ -7,40 +7,42 @@
 namespace shardmark {
 namespace {
 
+using Plan = TensorPlan;
+
 // clang-format off
 constexpr ModelType types[] = {
-    // name           hidden   ffn layers heads kv positions vocab  tied   padding        class
-    {"gpt2",             768,     0, 12, 12,  0,   1024,  50257,  true, no_padding,   describe_gpt2},
-    {"llama",           4096, 11008, 32, 32,  0,   2048,  32000, false, null_padding, describe_llama},
-    {"mistral",         4096, 14336, 32, 32,  8, 131072,  32000, false, null_padding, describe_mistral},
-    {"qwen2",           4096, 22016, 32, 32, 32,  32768, 151936, false, null_padding, describe_qwen2},
-    {"qwen2_5_vl",      8192, 29568, 80, 64,  8,  32768, 152064, false, null_padding, describe_qwen2},
-    {"qwen2_5_vl_text", 8192, 29568, 80, 64,  8,  32768, 152064, false, null_padding, describe_qwen2},
-    {"qwen3",           4096, 22016, 32, 32, 32,  32768, 151936, false, null_padding, describe_qwen3},
-    {"gemma",           3072, 24576, 28, 16, 16,   8192, 256000,  true, 0,            describe_gemma},
-    {"gemma2",          2304,  9216, 26,  8,  4,   8192, 256000,  true, 0,            describe_gemma2},
-    {"gemma3_text",     2304,  9216, 26,  8,  4, 131072, 262208,  true, 0,            describe_gemma3},
-    {"phi",             2048,  8192, 24, 32,  0,   2048,  51200, false, null_padding, describe_phi},
-    {"phi3",            3072,  8192, 32, 32,  0,   4096,  32064, false, 32000,        describe_phi3},
-    {"olmo",            4096, 11008, 32, 32,  0,   2048,  50304, false, 1,            describe_olmo},
-    {"olmo2",           4096, 11008, 32, 32,  0,   2048,  50304, false, 1,            describe_olmo2},
-    {"smollm3",         2048, 11008, 36, 16,  4,  32768, 128256,  true, 128004,       describe_smollm3},
-    {"gpt_neox",        6144, 24576, 44, 64,  0,   2048,  50432, false, no_padding,   describe_gpt_neox},
-    {"gptj",            4096,     0, 28, 16,  0,   2048,  50400, false, no_padding,   describe_gptj},
-    {"opt",              768,  3072, 12, 12,  0,   2048,  50272,  true, 1,            describe_opt},
-    {"bloom",             64,     0,  2,  8,  0,   2048, 250880,  true, no_padding,   describe_bloom},
-    {"falcon",          4544,     0, 32, 71, 71,   2048,  65024,  true, no_padding,   describe_falcon},
-    {"starcoder2",      3072, 12288, 30, 24,  2,   4096,  49152,  true, null_padding, describe_starcoder2},
-    {"stablelm",        2560,  6912, 32, 32, 32,   4096,  50304, false, null_padding, describe_stablelm},
-    {"granite",         4096, 11008, 32, 32,  0,   2048,  32000, false, null_padding, describe_granite},
-    {"glm4",            4096, 13696, 40, 32,  2, 131072, 151552, false, 151329,       describe_glm4},
-    {"mixtral",         4096, 14336, 32, 32,  8, 131072,  32000, false, null_padding, describe_mixtral},
-    {"qwen2_moe",       2048,  5632, 24, 16, 16,  32768, 151936, false, null_padding, describe_qwen2_moe},
-    {"qwen3_moe",       2048,  6144, 24, 32,  4,  32768, 151936, false, null_padding, describe_qwen3_moe},
-    {"olmoe",           2048,  2048, 16, 16,  0,   4096,  50304, false, 1,            describe_olmoe},
-    {"gpt_oss",         2880,  2880, 36, 64,  8, 131072, 201088, false, null_padding, describe_gpt_oss},
-    {"deepseek_v3",     7168, 18432, 61,128,128,   4096, 129280, false, null_padding, describe_deepseek_v3},
-    {"cohere",          8192, 22528, 40, 64,  0,   8192, 256000,  true, 0,            describe_cohere},
+    // name           hidden   ffn layers heads kv positions vocab  tied   padding        autotp          class
+    {"gpt2",             768,     0, 12, 12,  0,   1024,  50257,  true, no_padding,   Plan::none,      describe_gpt2},
+    {"llama",           4096, 11008, 32, 32,  0,   2048,  32000, false, null_padding, Plan::planned,   describe_llama},
+    {"mistral",         4096, 14336, 32, 32,  8, 131072,  32000, false, null_padding, Plan::planned,   describe_mistral},
+    {"qwen2",           4096, 22016, 32, 32, 32,  32768, 151936, false, null_padding, Plan::planned,   describe_qwen2},
+    {"qwen2_5_vl",      8192, 29568, 80, 64,  8,  32768, 152064, false, null_padding, Plan::planned,   describe_qwen2},
+    {"qwen2_5_vl_text", 8192, 29568, 80, 64,  8,  32768, 152064, false, null_padding, Plan::planned,   describe_qwen2},
+    {"qwen3",           4096, 22016, 32, 32, 32,  32768, 151936, false, null_padding, Plan::planned,   describe_qwen3},
+    {"gemma",           3072, 24576, 28, 16, 16,   8192, 256000,  true, 0,            Plan::planned,   describe_gemma},
+    {"gemma2",          2304,  9216, 26,  8,  4,   8192, 256000,  true, 0,            Plan::planned,   describe_gemma2},
+    {"gemma3_text",     2304,  9216, 26,  8,  4, 131072, 262208,  true, 0,            Plan::planned,   describe_gemma3},
+    {"phi",             2048,  8192, 24, 32,  0,   2048,  51200, false, null_padding, Plan::planned,   describe_phi},
+    {"phi3",            3072,  8192, 32, 32,  0,   4096,  32064, false, 32000,        Plan::none,      describe_phi3},
+    {"olmo",            4096, 11008, 32, 32,  0,   2048,  50304, false, 1,            Plan::planned,   describe_olmo},
+    {"olmo2",           4096, 11008, 32, 32,  0,   2048,  50304, false, 1,            Plan::none,      describe_olmo2},
+    {"smollm3",         2048, 11008, 36, 16,  4,  32768, 128256,  true, 128004,       Plan::planned,   describe_smollm3},
+    {"gpt_neox",        6144, 24576, 44, 64,  0,   2048,  50432, false, no_padding,   Plan::planned,   describe_gpt_neox},
+    {"gptj",            4096,     0, 28, 16,  0,   2048,  50400, false, no_padding,   Plan::inferred,  describe_gptj},
+    {"opt",              768,  3072, 12, 12,  0,   2048,  50272,  true, 1,            Plan::inferred,  describe_opt},
+    {"bloom",             64,     0,  2,  8,  0,   2048, 250880,  true, no_padding,   Plan::none,      describe_bloom},
+    {"falcon",          4544,     0, 32, 71, 71,   2048,  65024,  true, no_padding,   Plan::none,      describe_falcon},
+    {"starcoder2",      3072, 12288, 30, 24,  2,   4096,  49152,  true, null_padding, Plan::planned,   describe_starcoder2},
+    {"stablelm",        2560,  6912, 32, 32, 32,   4096,  50304, false, null_padding, Plan::inferred,  describe_stablelm},
+    {"granite",         4096, 11008, 32, 32,  0,   2048,  32000, false, null_padding, Plan::planned,   describe_granite},
+    {"glm4",            4096, 13696, 40, 32,  2, 131072, 151552, false, 151329,       Plan::none,      describe_glm4},
+    {"mixtral",         4096, 14336, 32, 32,  8, 131072,  32000, false, null_padding, Plan::planned,   describe_mixtral},
+    {"qwen2_moe",       2048,  5632, 24, 16, 16,  32768, 151936, false, null_padding, Plan::planned,   describe_qwen2_moe},
+    {"qwen3_moe",       2048,  6144, 24, 32,  4,  32768, 151936, false, null_padding, Plan::planned,   describe_qwen3_moe},
+    {"olmoe",           2048,  2048, 16, 16,  0,   4096,  50304, false, 1,            Plan::none,      describe_olmoe},
+    {"gpt_oss",         2880,  2880, 36, 64,  8, 131072, 201088, false, null_padding, Plan::planned,   describe_gpt_oss},
+    {"deepseek_v3",     7168, 18432, 61,128,128,   4096, 129280, false, null_padding, Plan::planned,   describe_deepseek_v3},
+    {"cohere",          8192, 22528, 40, 64,  0,   8192, 256000,  true, 0,            Plan::planned,   describe_cohere},
 };
 // clang-format on
 
@@ -213,6 +215,7 @@ Json decoder_section(const ModelConfig& c, const ModelType& type) {
       {"vocab", vocab},
       {"tied_head", c.flag("tie_word_embeddings", type.tied)},
       {"init_std", c.real(name_of(c, {"initializer_range", "init_std"}), 0.02)},
+      {"autotp", to_string(type.autotp)},
       {"ends", {{"padding_token", padding_of(c, type, vocab)}}}};
   if (c.find("head_dim") != nullptr) model["attention"]["head_dim"] = c.size("head_dim", 0);
   type.describe(c, model);

@@ -19,6 +19,7 @@ struct ModelType {
   std::int64_t positions, vocab;
   bool tied;
   std::int64_t padding;  // pad_token_id; no_padding: the class ignores it
+  TensorPlan autotp;     // of transformers 5.6, which AutoEP needs
   void (*describe)(const ModelConfig& config, Json& model);
 };
 inline constexpr std::int64_t no_padding = -2, null_padding = -1;

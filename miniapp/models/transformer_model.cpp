@@ -227,7 +227,9 @@ void TransformerModel::count_routed(const Event& event, const Bound& counts_sent
 void TransformerModel::complete_pass(const Program& program, const Event& event,
                                      std::span<const Bound> ops, const StepValues& values) {
   const Role role = program.model.modules[event.module].role;
-  TransformerBuffers b = buffers(program, *dims_.decoder, event, ops, values);
+  const auto count = static_cast<std::size_t>(event.params.count);
+  TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
+  if (count > 0) b.bias = ops[0].data;
   switch (event.kernel) {
     case Kernel::forward_begin:
       count_expert_rows(program, event, b);

@@ -13,13 +13,14 @@
 namespace shardmark {
 namespace {
 
-// The hash of the elements [first, end) of the model that a piece of a state has.
+// The hash of the elements [first, end) of the model that a piece of a state has, the first of
+// which counts as number `number`.
 std::uint64_t hash_range(const Context& context, const Executor& executor, const StatePiece& piece,
-                         std::int64_t first, std::int64_t end) {
+                         std::int64_t first, std::int64_t end, std::int64_t number) {
   const Bound slot = executor.slot(piece.slot);
   auto* data =
       slot.as<std::byte>() + (piece.offset + first - piece.first_elem) * dtype_bytes(slot.dtype);
-  return state_hash(context, {slot.dtype, data}, end - first, first);
+  return state_hash(context, {slot.dtype, data}, end - first, number);
 }
 
 // Sums the hashes of this rank's pieces of a state.
@@ -28,7 +29,8 @@ std::uint64_t hash_local(const Context& context, const Program& program, const E
   std::uint64_t sum = 0;
   for (const StatePiece& piece : program.states)
     if (piece.state == state)
-      sum += hash_range(context, executor, piece, piece.first_elem, piece.first_elem + piece.elems);
+      sum += hash_range(context, executor, piece, piece.first_elem, piece.first_elem + piece.elems,
+                        piece.first_elem);
   return sum;
 }
 
@@ -42,10 +44,52 @@ std::uint64_t hash_some(const Context& context, const Program& program, const Ex
     for (const Param& p : program.model.params) {
       const std::int64_t first = std::max(piece.first_elem, p.first_elem);
       const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
-      if (first < end && counts(p)) sum += hash_range(context, executor, piece, first, end);
+      if (first < end && counts(p)) sum += hash_range(context, executor, piece, first, end, first);
     }
   }
   return sum;
+}
+
+// Sums the hashes of what this rank has of the parameters that ranks do not cut, numbered as if
+// there were no others, since these need not be as large on all ranks.
+std::uint64_t hash_uncut(const Context& context, const Program& program, const Executor& executor,
+                         State state) {
+  std::uint64_t sum = 0;
+  for (const StatePiece& piece : program.states) {
+    if (piece.state != state) continue;
+    std::int64_t before = 0;
+    for (const Param& p : program.model.params) {
+      if (p.slice.cuts()) continue;
+      const std::int64_t first = std::max(piece.first_elem, p.first_elem);
+      const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
+      if (first < end)
+        sum += hash_range(context, executor, piece, first, end, before + first - p.first_elem);
+      before += p.elems;
+    }
+  }
+  return sum;
+}
+
+std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t of_b) {
+  return fmt::format("{} of rank {} hashes to {:016x}, rank {}'s to {:016x}", to_string(state), a,
+                     of_a, b, of_b);
+}
+
+// Whether ranks that divide layers have the same of what is not cut. Those of one shard need not
+// have the same elements of it, so that the sums over all shards are compared. Collective.
+void compare_uncut(const Context& context, const Program& program, const Executor& executor,
+                   State state, Peers& peers, int holders, std::string& disagreement) {
+  const auto uncut = peers.gather(hash_uncut(context, program, executor, state));
+  const int parts = program.mesh.tensor_ranks();
+  for (int block = 0; block < peers.size(); block += holders) {
+    std::vector<std::uint64_t> sums(static_cast<std::size_t>(parts));
+    for (int r = 0; r < holders; ++r)
+      sums[static_cast<std::size_t>(r % parts)] += uncut[static_cast<std::size_t>(block + r)];
+    for (int r = 1; r < parts; ++r)
+      if (const std::uint64_t own = sums[static_cast<std::size_t>(r)];
+          own != sums[0] && disagreement.empty())
+        disagreement = "undivided " + differ(state, block + r, own, block, sums[0]);
+  }
 }
 
 // What frozen parameters add to the hash of all parameters. Collective if there are any.
@@ -56,11 +100,6 @@ std::uint64_t frozen_part(const Context& context, const Program& program, const 
   const auto all = peers.gather(hash_some(context, program, executor, State::param, frozen));
   const int holders = program.sharded[State::param] ? program.shard_ranks : 1;
   return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0});
-}
-
-std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t of_b) {
-  return fmt::format("{} of rank {} hashes to {:016x}, rank {}'s to {:016x}", to_string(state), a,
-                     of_a, b, of_b);
 }
 
 // The hash of the experts of all ranks, if ranks divide them, those of each rank once; the ranks
@@ -105,15 +144,8 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
     for (int r = holders; r < peers.size(); ++r)
       if (all[r] != all[r % holders] && hashes.disagreement.empty())
         hashes.disagreement = differ(state, r, all[r], r % holders, all[r % holders]);
-    if (parts > 1) {
-      // Every rank of a divided layer has the parameters that are not cut.
-      const auto uncut = peers.gather(hash_some(context, program, executor, state,
-                                                [](const Param& p) { return !p.slice.cuts(); }));
-      for (int r = 0; r < peers.size(); ++r)
-        if (const int first = r - r % parts;
-            uncut[r] != uncut[first] && hashes.disagreement.empty())
-          hashes.disagreement = "undivided " + differ(state, r, uncut[r], first, uncut[first]);
-    }
+    if (parts > 1)
+      compare_uncut(context, program, executor, state, peers, holders, hashes.disagreement);
     return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0}) +
            hash_experts(context, program, executor, state, peers, hashes.disagreement);
   };

@@ -34,11 +34,25 @@ inline Deck llama_deck(int stage, std::int64_t accumulation = 1) {
   deck.zero.gradient_clipping = 0.1;  // so small that clipping is active
   return deck;
 }
-
 /// The deck with each sample divided over `ranks` ranks.
 inline Deck by_samples(Deck deck, int ranks) {
   deck.model.sequence = 8;
   deck.zero.parallel.sequence = ranks;
+  return deck;
+}
+
+/// A decoder with norms of q and k, whose sizes neither 2 nor 4 ranks divide evenly.
+inline Deck uneven_deck(int stage, std::int64_t accumulation = 1) {
+  const ScratchFolder folder;
+  const std::string path = folder.write("d.json", R"({
+      "model": {"family": "decoder", "layers": 2, "hidden": 60, "heads": 10, "kv_heads": 5,
+                "ffn": 57, "sequence": 8, "vocab": 53, "norm": {"of_q_and_k": "head"}},
+      "data": {"source": "uniform"},
+      "deepspeed": {"train_micro_batch_size_per_gpu": 1},
+      "run": {"steps": 1}})");
+  Deck deck = small_deck(stage, world() * accumulation, accumulation);
+  deck.model = load_deck(path, {}).model;
+  deck.zero.gradient_clipping = 0.1;
   return deck;
 }
 

@@ -99,14 +99,14 @@ KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64
 template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION Powers powers_of(const kernel::ThreadRow& row, const HeadPieces& pieces,
                                         std::int64_t r, T* logits, float top) {
-  for (std::int64_t v = 0; v < pieces.vocab; v += pieces.columns) {
+  for (std::int64_t v = 0; v < pieces.count; ++v) {
     const T* x = logits + pieces.row(v, r);
     const float highest =
         row.max(pieces.columns_of(v), [&](std::int64_t j) { return widen(x[j]); });
     top = highest > top ? highest : top;
   }
   double sum = 0;
-  for (std::int64_t v = 0; v < pieces.vocab; v += pieces.columns)
+  for (std::int64_t v = 0; v < pieces.count; ++v)
     for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += sum_elems)
       sum += sum_powers<keeps>(row, n - j < sum_elems ? n - j : sum_elems,
                                logits + pieces.row(v, r) + j, top);
@@ -117,7 +117,7 @@ template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION Powers powers_of(const kernel::WarpRow& row, const HeadPieces& pieces,
                                         std::int64_t r, const T* logits, float top) {
   double sum = 0;
-  for (std::int64_t v = 0; v < pieces.vocab; v += pieces.columns)
+  for (std::int64_t v = 0; v < pieces.count; ++v)
     for (std::int64_t first = 0, n = pieces.columns_of(v); first < n; first += sum_elems) {
       const T* x = logits + pieces.row(v, r) + first;
       const auto add = [&](std::int64_t j, int count, PartPowers& part) {
@@ -170,14 +170,14 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
                          const std::int32_t* tokens, T* logits, float* row_loss, float scale,
                          S shape) {
   constexpr bool keeps = keeps_powers<T> && !S::shapes;
-  const std::int64_t vocab = dims.vocab, sequence = dims.sequence;
+  const std::int64_t sequence = dims.sequence;
   const HeadPieces pieces(dims);
   kernel::for_each_row(
       ctx, "shardmark::cross_entropy", dims.rows(),
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const std::int64_t target = tokens[r / sequence * (sequence + 1) + r % sequence + 1];
-        const std::int64_t target_piece = target / pieces.columns * pieces.columns;
-        T* x_target = logits + pieces.row(target_piece, r) + (target - target_piece);
+        const std::int64_t target_piece = pieces.piece_of(target);
+        T* x_target = logits + pieces.row(target_piece, r) + (target - pieces.first(target_piece));
         const float target_logit = widen(*x_target);
         const Powers powers = powers_of<keeps>(row, pieces, r, logits, target_logit);
         const float top = powers.top;
@@ -186,9 +186,9 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
         auto store = [&](T* part, std::int64_t count) {
           store_part<keeps>(row, count, part, top, factor, shape);
         };
-        for (std::int64_t v = 0; v < vocab; v += pieces.columns) {
+        for (std::int64_t v = 0; v < pieces.count; ++v) {
           T* x = logits + pieces.row(v, r);
-          const std::int64_t n = pieces.columns_of(v), at = target - v;
+          const std::int64_t n = pieces.columns_of(v), at = target - pieces.first(v);
           if (v != target_piece) {
             store(x, n);
           } else {  // all but the target, so that no two lanes store to one place
@@ -227,8 +227,12 @@ struct ShapeLogits {
 HeadPieces::HeadPieces(const TransformerDims& dims)
     : rows(dims.rows()),
       vocab(dims.vocab),
-      columns(dims.head_part.cuts() ? dims.vocab / dims.head_part.ranks
-                                    : head_piece_columns(dims, kernel::on_host)) {}
+      columns(dims.head_part.cuts() ? dims.head_part.most(vocab)
+                                    : head_piece_columns(dims, kernel::on_host)),
+      wide(dims.head_part.cuts() && vocab % dims.head_part.ranks != 0
+               ? vocab % dims.head_part.ranks
+               : (vocab + columns - 1) / columns),
+      count(dims.head_part.cuts() ? dims.head_part.ranks : wide) {}
 
 void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const LogitShape& shape) {
   const float cap = shape.cap, inner = cap > 0 ? shape.factor / cap : shape.factor;

@@ -16,16 +16,29 @@ namespace shardmark {
 /// libraries have no fast implementation for rows that are a whole vocabulary apart (50 257
 /// elements of 2 bytes). If ranks divide the head, each makes one piece.
 struct HeadPieces {
-  std::int64_t rows, vocab, columns;
+  std::int64_t rows, vocab;
+  std::int64_t columns;  // of the widest piece, for which each one has room
+  std::int64_t wide;     // how many pieces have these; each one after them has one column fewer
+  std::int64_t count;
 
   explicit HeadPieces(const TransformerDims& dims);
-  /// Returns the columns of the piece that begins at column `first`, a multiple of `columns`.
-  constexpr std::int64_t columns_of(std::int64_t first) const {
-    return vocab - first < columns ? vocab - first : columns;
+  /// Returns the first column of a piece.
+  constexpr std::int64_t first(std::int64_t piece) const {
+    return piece * columns - (piece > wide ? piece - wide : 0);
   }
-  /// Returns the element at which row r of that piece begins.
-  constexpr std::int64_t row(std::int64_t first, std::int64_t r) const {
-    return first * rows + r * columns_of(first);
+  /// Returns how many columns it has. The last one may have fewer than the others.
+  constexpr std::int64_t columns_of(std::int64_t piece) const {
+    const std::int64_t most = piece < wide ? columns : columns - 1, left = vocab - first(piece);
+    return left < most ? left : most;
+  }
+  /// Returns the piece of a column.
+  constexpr std::int64_t piece_of(std::int64_t column) const {
+    return column < wide * columns ? column / columns
+                                   : wide + (column - wide * columns) / (columns - 1);
+  }
+  /// Returns the element at which row r of a piece begins.
+  constexpr std::int64_t row(std::int64_t piece, std::int64_t r) const {
+    return piece * columns * rows + r * columns_of(piece);
   }
 };
 

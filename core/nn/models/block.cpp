@@ -116,10 +116,8 @@ class BlockCall : public BlockTensors {
       mixture().end_experts(mixture_output());
       return close_mixture(role);
     }
-    const bool attention = role == Role::attn_proj;
-    const Stored sum = attention ? saved(s_.x_mid) : x_out();
-    convert(ctx, rows * h, sum, partial());
-    residual(ctx, rows * h, attention ? x_in() : saved(s_.x_mid), sum, factor());
+    convert(ctx, rows * h, sublayer_output(role), partial());
+    if (!decoder.norms_after()) add_residual(role, {dims.dtype, b.bias}, sublayer_output(role));
   }
   void backward_end(Role role) const {
     const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
@@ -127,8 +125,9 @@ class BlockCall : public BlockTensors {
     if (role == Role::experts)
       return mixture().divided().backward_end(scratch, w.mixture, norm_gradient(scratch, w.dnorm2),
                                               mixture().shares());
-    const bool router = role == Role::router, mlp = role == Role::gate || role == Role::up;
-    const Stored sum = norm_gradient(scratch, mlp || router ? w.dnorm2 : w.dnorm1);
+    const bool router = role == Role::router;
+    const Stored sum =
+        router ? norm_gradient(scratch, w.dnorm2) : input_gradient_of(role, scratch, w);
     if (router || begins_input_gradient(decoder, role))
       convert(ctx, rows * h, sum, partial());
     else
@@ -157,19 +156,25 @@ class BlockCall : public BlockTensors {
   // if factors complete it.
   void close(Role role, const Scratch& scratch, ConstStored act, Tensors t) const {
     const std::int64_t in = product_width(dims, role).in;
-    const ConstStored x = role == Role::attn_proj ? x_in() : saved(s_.x_mid);
-    const Stored sum = output_of(role, scratch);
+    const Stored sum = sublayer_output(role);
+    if (divided()) return linear(scratch).forward(in, h, act, t.weight, nullptr, partial());
     if (decoder.norms_after() || dims.adapts(role))
       return linear(scratch).forward(in, h, act, t.weight, t.bias, sum);
-    if (divided()) return linear(scratch).forward(in, h, act, t.weight, nullptr, partial());
     if (t.bias.data == nullptr && factor() == 1 &&
-        linear(scratch).forward_added(in, h, act, t.weight, x, sum))
+        linear(scratch).forward_added(in, h, act, t.weight, residual_of(role), sum))
       return;
     linear(scratch).forward(in, h, act, t.weight, nullptr, sum);
-    if (t.bias.data != nullptr)
-      bias_residual(ctx, rows, h, x, t.bias, sum, factor());
+    add_residual(role, t.bias, sum);
+  }
+  // What the sublayer that ends with this product is added to.
+  ConstStored residual_of(Role role) const {
+    return role == Role::attn_proj ? x_in() : saved(s_.x_mid);
+  }
+  void add_residual(Role role, ConstStored bias, Stored sum) const {
+    if (bias.data != nullptr)
+      bias_residual(ctx, rows, h, residual_of(role), bias, sum, factor());
     else
-      residual(ctx, rows * h, x, sum, factor());
+      residual(ctx, rows * h, residual_of(role), sum, factor());
   }
 
   void attention_forward(Tensors t) const {
@@ -266,8 +271,8 @@ class BlockCall : public BlockTensors {
     low_rank().forward_b(t, scratch, y);
     arrange(b.adapts, y);
     if (decoder.norms_after()) return;
-    if (b.adapts == Role::attn_proj) residual(ctx, rows * h, x_in(), y, factor());
-    if (b.adapts == Role::mlp_proj) residual(ctx, rows * h, saved(s_.x_mid), y, factor());
+    if (b.adapts == Role::attn_proj || b.adapts == Role::mlp_proj)
+      residual(ctx, rows * h, residual_of(b.adapts), y, factor());
   }
   // The first factor is the first of a product's modules to make the gradient of the input.
   void factor_backward(Tensors t, Gradients g, const Scratch& scratch,

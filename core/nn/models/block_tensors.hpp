@@ -64,10 +64,14 @@ class BlockTensors : public ModuleCall {
       case Role::k: return saved(s_.k_raw);
       case Role::v: return saved(s_.v);
       case Role::up: return saved(s_.up);
-      case Role::attn_proj: return saved(decoder.norms_after() ? s_.attn_out : s_.x_mid);
-      case Role::mlp_proj: return decoder.norms_after() ? saved(s_.mlp_out) : x_out();
+      case Role::attn_proj:
+      case Role::mlp_proj: return sublayer_output(role);
       default: return saved(s_.gate);
     }
+  }
+  Stored sublayer_output(Role last) const {
+    if (last == Role::attn_proj) return saved(decoder.norms_after() ? s_.attn_out : s_.x_mid);
+    return decoder.norms_after() ? saved(s_.mlp_out) : x_out();
   }
   // The same in backward: the gradients of a product's output and of its input.
   ConstStored output_gradient_of(Role role, const Scratch& scratch,

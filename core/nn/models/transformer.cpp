@@ -10,15 +10,16 @@
 namespace shardmark {
 namespace {
 
-// Calls `f(v, columns, logits)` for the piece of the vocabulary whose weights begin at token v: of
-// a divided head for this rank's piece, which is the only one that it has weights of.
+// Calls `f(v, columns, logits)` for the piece of the vocabulary whose weights begin at row v: of a
+// divided head for this rank's piece, which is the only one that it has weights of.
 template<class F>
 void for_each_piece(const TransformerDims& dims, Stored logits, const F& f) {
   const HeadPieces pieces(dims);
   if (dims.head_part.cuts())
-    return f(0, pieces.columns, logits.at(pieces.row(dims.head_part.rank * pieces.columns, 0)));
-  for (std::int64_t v = 0; v < dims.vocab; v += pieces.columns)
-    f(v, pieces.columns_of(v), logits.at(pieces.row(v, 0)));
+    return f(0, pieces.columns_of(dims.head_part.rank),
+             logits.at(pieces.row(dims.head_part.rank, 0)));
+  for (std::int64_t piece = 0; piece < pieces.count; ++piece)
+    f(pieces.first(piece), pieces.columns_of(piece), logits.at(pieces.row(piece, 0)));
 }
 
 LogitShape shape_of(const ModuleCall& c) {
@@ -30,7 +31,8 @@ LogitShape shape_of(const ModuleCall& c) {
 void loss_of_logits(const ModuleCall& c) {
   const HeadSaved s = head_saved(c.dims);
   const LogitShape shape = shape_of(c);
-  if (!shape.none()) shape_logits(c.ctx, c.rows * c.dims.vocab, c.saved(s.dlogits), shape);
+  if (!shape.none())
+    shape_logits(c.ctx, c.rows * c.dims.gathered_vocab(), c.saved(s.dlogits), shape);
   cross_entropy(c.ctx, c.dims, c.b.tokens, c.saved(s.dlogits), c.saved_fp32(s.row_loss),
                 c.b.grad_scale / static_cast<float>(c.rows), shape);
   mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), c.b.loss, c.b.first_loss);

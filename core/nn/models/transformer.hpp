@@ -26,6 +26,7 @@ struct TransformerBuffers {
   void *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
   void* dx = nullptr;                      // [R][h], its gradient
   void* partial = nullptr;                 // [R][h], what the ranks that divide a module add up
+  const void* bias = nullptr;              // [h], of a divided module, which comes after their sum
   void *home = nullptr, *away = nullptr;   // rows of experts that ranks divide, as they are sent
   std::int32_t* counts_sent = nullptr;     // [experts], how many of this rank's rows each one has
   const std::int32_t* counts_received = nullptr;  // [ranks][experts of this rank]

@@ -7,18 +7,38 @@
 namespace shardmark {
 namespace {
 
-// Why the blocks cannot be divided, whatever their sizes are.
-std::string undividable_blocks(const Decoder& d, bool experts_too) {
-  if (d.adapted()) return "an adapter";
+// Why AutoTP and AutoEP together cannot divide the layers of a mixture.
+std::string undividable_mixture(const Decoder& d) {
   Decoder dense = d;
-  if (experts_too) dense.moe = {};
-  if (!is_plain(dense) || d.attention.qkv != QkvLayout::separate || !d.mlp.gated || d.mlp.joined)
-    return fmt::format("blocks of another kind than {}'s", experts_too ? "Mixtral" : "Llama");
-  if (experts_too && (some_lack_experts(d) || d.moe.shared_ffn > 0))
+  dense.moe = {};
+  if (!is_plain(dense) || d.attention.qkv != QkvLayout::separate || !d.mlp.gated)
+    return "blocks of another kind than Mixtral's";
+  if (some_lack_experts(d) || d.moe.shared_ffn > 0)
     return "layers without experts, or with a shared one";
   if (d.attention.bias || d.mlp.bias) return "biases of the products that ranks add up";
   if (d.ends.head_bias || d.ends.logits_factor != 1 || d.ends.logits_softcap > 0)
     return "a head with a bias, a factor or a softcap";
+  return {};
+}
+
+// Why the blocks cannot be divided, whatever their sizes are.
+std::string undividable_blocks(const Decoder& d, bool experts_too) {
+  if (d.adapted()) return "an adapter";
+  if (d.autotp == TensorPlan::none)
+    return "a type that DeepSpeed's AutoTP ends with an error for (\"AutoTP not supported for "
+           "model\", "
+           "or \"HuggingFace tp_plan contains unsupported partition style(s)\")";
+  if (d.attention.qkv == QkvLayout::joined) return "a joined product of queries, keys and values";
+  if (d.mlp.joined || d.in_out) return "products whose weights are joined or turned";
+  if (d.attention.sinks || d.positions.kind == PositionKind::alibi)
+    return "scores that depend on the number of a head";
+  if (experts_too) return undividable_mixture(d);
+  if (d.moe.experts > 0) return "experts, which AutoTP does not divide without expert_parallel";
+  if (d.latent()) return "latent attention";
+  if (d.norm.qk == QkNorm::all) return "norms of queries and keys over all heads";
+  if (!d.norms_before()) return "blocks without norms before their sublayers";
+  if (d.norms_after() && (d.attention.bias || d.mlp.bias))
+    return "biases of products that a norm follows";
   return {};
 }
 
@@ -29,13 +49,19 @@ std::string undividable(const ModelSpec& s, std::int64_t ranks, bool experts_too
   if (s.family == Family::gpt2) return "the family gpt2, for which AutoTP has no policy";
   if (std::string what = undividable_blocks(*decoder_of(s), experts_too); !what.empty())
     return what;
-  if (s.tied_head) return "a head tied to the embedding, which AutoTP divides by the vocabulary";
-  const auto divides = [&](std::int64_t count) { return count % ranks == 0; };
-  if (!divides(kv_heads_of(s))) return fmt::format("{} heads of keys and values", kv_heads_of(s));
-  if (!divides(s.heads)) return fmt::format("{} heads", s.heads);
-  if (experts_too) return {};
-  if (!divides(ffn_of(s))) return fmt::format("a feed-forward width of {}", ffn_of(s));
-  if (!divides(s.vocab)) return fmt::format("a vocabulary of {}", s.vocab);
+  const std::int64_t keys = kv_heads_of(s);
+  if (keys < ranks)
+    return fmt::format(
+        "{} heads of keys and values, so that \"ranks beyond the head count hold no "
+        "attention shard\" (DeepSpeed)",
+        keys);
+  if (experts_too) return keys % ranks == 0 ? "" : fmt::format("{} heads of keys and values", keys);
+  if (ffn_of(s) < ranks) return fmt::format("a feed-forward width of {}", ffn_of(s));
+  if (s.vocab < ranks) return fmt::format("a vocabulary of {}", s.vocab);
+  // By names alone AutoTP may take a product of the MLP for one of attention.
+  const bool even = keys % ranks == 0 && ffn_of(s) % ranks == 0;
+  if (decoder_of(s)->autotp == TensorPlan::inferred && !even)
+    return "a type without a plan of transformers, and sizes that do not divide";
   return {};
 }
 

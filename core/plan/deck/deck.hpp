@@ -4,6 +4,7 @@
 // docs/decks.md explains each key.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -43,10 +44,20 @@ struct Visit {
   bool operator==(const Visit&) const = default;
 };
 
-/// The ranks of an axis of the mesh, and the one whose part is described.
+/// The ranks of an axis of the mesh, and the one whose part is described. Ranks share as evenly as
+/// they can: the first ones have one more than the others.
 struct AxisPart {
   std::int64_t ranks = 1, rank = 0;
   bool cuts() const { return ranks > 1; }
+  /// How many of `count` this rank has, how many the ranks before it have, and the most of any
+  /// rank.
+  std::int64_t share(std::int64_t count) const {
+    return count / ranks + (rank < count % ranks ? 1 : 0);
+  }
+  std::int64_t first(std::int64_t count) const {
+    return count / ranks * rank + std::min(rank, count % ranks);
+  }
+  std::int64_t most(std::int64_t count) const { return (count + ranks - 1) / ranks; }
   bool operator==(const AxisPart&) const = default;
 };
 

@@ -232,6 +232,16 @@ struct EndsSpec {
   bool operator==(const EndsSpec&) const = default;
 };
 
+/// Where AutoTP learns how to divide the layers: from transformers' plan for the type; from names,
+/// as it infers where there is no plan, and then it leaves the head whole; or nowhere, so that
+/// DeepSpeed ends with an error.
+enum class TensorPlan : std::uint8_t { planned, inferred, none };
+template<>
+inline constexpr std::size_t enum_size<TensorPlan> = 3;
+constexpr std::string_view to_string(TensorPlan value) {
+  return enum_names<TensorPlan>("planned", "inferred", "none")[value];
+}
+
 /// Which biases an adapter trains: none, those of the products that it adapts, or all of the model.
 enum class AdapterBias : std::uint8_t { none, adapted, all };
 template<>
@@ -296,8 +306,9 @@ struct Decoder {
   MoeSpec moe;
   EndsSpec ends;
   AdapterSpec adapter;
-  double init_std = 0.02;              // of weights; output projections have it over sqrt(2 layers)
-  bool in_out = false;                 // weights of the block's products are [in][out]
+  double init_std = 0.02;  // of weights; output projections have it over sqrt(2 layers)
+  bool in_out = false;     // weights of the block's products are [in][out]
+  TensorPlan autotp = TensorPlan::planned;
   std::vector<DecoderModule> modules;  // in registration order
   bool operator==(const Decoder&) const = default;
 

@@ -276,11 +276,17 @@ bool is_plain(const Decoder& d) {
 }
 
 ProductCut cut_of(const ModelSpec& s, Role role) {
-  if (!s.part.cuts() || (s.expert_part.cuts() && role == Role::head)) return ProductCut::none;
+  if (!s.part.cuts()) return ProductCut::none;
+  // DeepSpeed leaves a tied head whole, and the head of ranks that divide experts too.
+  if (role == Role::head &&
+      (s.tied_head || s.expert_part.cuts() || decoder_of(s)->autotp == TensorPlan::inferred))
+    return ProductCut::none;
   switch (role) {
+    case Role::qkv:
     case Role::q:
     case Role::k:
     case Role::v:
+    case Role::fc:
     case Role::gate:
     case Role::up:
     case Role::head: return ProductCut::columns;
@@ -344,11 +350,32 @@ Width whole_width_of(const ModelSpec& s, Role role) {
 Width width_of(const ModelSpec& spec, Role role) {
   Width w = whole_width_of(spec, role);
   switch (cut_of(spec, role)) {
-    case ProductCut::columns: w.out /= spec.part.ranks; break;
-    case ProductCut::rows: w.in /= spec.part.ranks; break;
+    case ProductCut::columns: w.out = cut_range(spec, role, w.out).count; break;
+    case ProductCut::rows: w.in = cut_range(spec, role, w.in).count; break;
     case ProductCut::none: break;
   }
   return w;
+}
+
+bool divides_evenly(const ModelSpec& s) {
+  const std::int64_t ranks = s.part.ranks;
+  if (ranks == 1) return true;
+  return kv_heads_of(s) % ranks == 0 && (s.expert_part.cuts() || ffn_of(s) % ranks == 0) &&
+         (cut_of(s, Role::head) == ProductCut::none || s.vocab % ranks == 0);
+}
+
+CutRange cut_range(const ModelSpec& spec, Role role, std::int64_t whole) {
+  std::int64_t units = whole;
+  switch (role) {
+    case Role::qkv:
+    case Role::q:
+    case Role::k:
+    case Role::v:
+    case Role::attn_proj: units = kv_heads_of(spec); break;
+    default: break;
+  }
+  const std::int64_t each = whole / units;
+  return {each * spec.part.first(units), each * spec.part.share(units), whole};
 }
 
 }  // namespace shardmark

@@ -76,6 +76,15 @@ Width width_of(const ModelSpec& spec, Role role);
 /// no layer is divided. Its preset for mixtures, the only one that AutoEP takes beside it, leaves
 /// the head whole, too.
 ProductCut cut_of(const ModelSpec& spec, Role role);
+/// The outputs or inputs of a product that this rank has of `whole`: those of its heads of keys and
+/// values in attention, and equal parts elsewhere.
+/// Source: DeepSpeed 0.19.8's module_inject/tp_shard.py, get_shard_size.
+struct CutRange {
+  std::int64_t first = 0, count = 0, whole = 0;
+};
+CutRange cut_range(const ModelSpec& spec, Role role, std::int64_t whole);
+/// Whether all ranks that divide layers have parts of the same sizes.
+bool divides_evenly(const ModelSpec& spec);
 
 /// Why the layers of a model cannot be divided among `ranks`; empty if they can. The sentence
 /// begins with what the model has. Beside divided experts AutoTP divides attention alone.

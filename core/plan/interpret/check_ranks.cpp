@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <map>
-#include <optional>
 
 #include <fmt/core.h>
 
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/text.hpp>
 
@@ -30,13 +30,14 @@ std::string text(const Signature& s) {
 // The collectives that one rank issues, and the members of its groups.
 struct Issued {
   int rank;
+  int part;  // ranks with the same number have parts of the same sizes
   std::map<std::string, std::vector<Signature>> by_group;  // by the name of the group
   std::map<std::string, std::vector<int>> members;         // by name, too; empty: all ranks
   std::vector<std::string> order;  // of all collectives: the group's name and the segment
 };
 
 Issued issued_by(const Program& p) {
-  Issued all{p.rank, {}, {}, {}};
+  Issued all{p.rank, divides_evenly(p.model.spec) ? 0 : p.mesh.tensor_rank(), {}, {}, {}};
   for (const Group& g : p.groups) {
     all.by_group[g.name];
     all.members[g.name] = g.ranks;
@@ -55,9 +56,13 @@ Issued issued_by(const Program& p) {
 using Violations = std::vector<Violation>;
 
 // The ranks of one group must issue the same collectives, and so must the ranks of groups with the
-// same name. That is why it is enough to look at a few of many ranks.
+// same name, unless their parts of divided layers differ in size. That is why it is enough to look
+// at a few of many ranks.
 void compare_groups(const Issued& a, const Issued& b, Violations& violations) {
   for (const auto& [group, list] : a.by_group) {
+    if (const auto theirs = b.members.find(group);
+        a.part != b.part && theirs != b.members.end() && theirs->second != a.members.at(group))
+      continue;
     const auto it = b.by_group.find(group);
     const auto& other = it == b.by_group.end() ? std::vector<Signature>{} : it->second;
     if (other == list) continue;
@@ -107,16 +112,17 @@ std::vector<Violation> check_ranks(const std::vector<int>& ranks,
                                    const std::function<Program(int)>& program_of) {
   Violations violations;
   std::map<int, Issued> all;
-  std::optional<Issued> first;  // the rank with which the others are compared
+  std::vector<Issued> firsts;  // the ranks with which the others are compared, one for each part
   for (int rank : ranks) {
     Issued issued = issued_by(program_of(rank));
-    if (first) {
-      compare_groups(issued, *first, violations);
-      compare_order(issued, *first, violations);
-    } else {
-      first = issued;
-    }
-    issued.by_group.clear();  // only one rank's are held, and the first one's
+    for (const Issued& first : firsts) compare_groups(issued, first, violations);
+    if (firsts.empty())
+      firsts.push_back(issued);
+    else
+      compare_order(issued, firsts.front(), violations);
+    if (std::ranges::find(firsts, issued.part, &Issued::part) == firsts.end())
+      firsts.push_back(issued);
+    issued.by_group.clear();  // only one rank's are held, and those of the first ones
     issued.order.clear();
     all.emplace(rank, std::move(issued));
   }

@@ -125,6 +125,8 @@ class DecoderBuilder {
     module.cut = cut_of(spec_, m.role);
     module.folded = (m.role == Role::router || m.role == Role::experts) && spec_.part.cuts() &&
                     spec_.expert_part.cuts();
+    // These norms see the heads of this rank alone.
+    module.in_parts = spec_.part.cuts() && (m.role == Role::q_norm || m.role == Role::k_norm);
     const bool embeds = m.role == Role::token_embedding || m.role == Role::position_embedding;
     module.input_gradient = !embeds && m.role != Role::sinks;
   }
@@ -276,10 +278,10 @@ class DecoderBuilder {
       const bool turned = decoder_.in_out && role != Role::head;
       b_.param(name + ".weight", turned ? std::vector{w.in, w.out} : std::vector{w.out, w.in},
                Init::uniform, std_dev);
-      cut(role, w);
+      cut(role, w.in);
       if (tensors > 1) {
         b_.param(name + ".bias", {w.out}, Init::zeros);
-        if (cut_of(spec_, role) == ProductCut::columns) cut(role, {w.out, 1});
+        if (cut_of(spec_, role) == ProductCut::columns) cut(role, 1);
       }
     } else {
       const Init ones = decoder_.norm.unit_offset ? Init::zeros : Init::ones;
@@ -287,14 +289,17 @@ class DecoderBuilder {
       if (tensors > 1) b_.param(name + ".bias", {w.out}, Init::zeros);
     }
   }
-  // Notes which part of the whole the last parameter is, whose rows are outputs.
-  void cut(Role role, Width part) {
-    const AxisPart& p = spec_.part;
-    TensorSlice& slice = b_.shape().params.back().slice;
-    if (cut_of(spec_, role) == ProductCut::none) return;
-    const bool columns = cut_of(spec_, role) == ProductCut::columns;
-    const std::int64_t run = columns ? part.out * part.in : part.in;
-    slice = {p.rank * run, run, run * p.ranks};
+  // Notes which part of the whole the last parameter is, whose rows are outputs of `in` elements.
+  void cut(Role role, std::int64_t in) {
+    const ProductCut cut = cut_of(spec_, role);
+    if (cut == ProductCut::none) return;
+    ModelSpec whole = spec_;
+    whole.part = {};
+    const Width w = width_of(whole, role);
+    const bool columns = cut == ProductCut::columns;
+    const CutRange range = cut_range(spec_, role, columns ? w.out : w.in);
+    const std::int64_t each = columns ? in : 1;
+    b_.shape().params.back().slice = {range.first * each, range.count * each, range.whole * each};
   }
 
   const ModelSpec& spec_;

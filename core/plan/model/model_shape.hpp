@@ -76,7 +76,9 @@ struct Module {
   // The parameter of a module inside that its own forward pass reads too, or -1: PEFT's modules ask
   // for the type of factor A.
   int reads_param = -1;
-  bool exchanged = false;             // ranks send each other what it reads and what it makes
+  bool exchanged = false;  // ranks send each other what it reads and what it makes
+  // Whether each rank has a part of the gradients of its parameters, which are whole.
+  bool in_parts = false;
   ProductCut cut = ProductCut::none;  // how ranks divide its product
   // Of a router or of experts: ranks that divide layers, too, share the work on its rows.
   bool folded = false;

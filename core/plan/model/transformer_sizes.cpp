@@ -12,9 +12,9 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
   const SharedDecoder& decoder = decoder_of(s);
   return {.layers = s.layers,
           .hidden = s.hidden,
-          .heads = s.heads / s.part.ranks,
-          .kv_heads = kv_heads_of(s) / s.part.ranks,
-          .ffn = ffn_of(s) / s.part.ranks,
+          .heads = s.part.share(kv_heads_of(s)) * (s.heads / kv_heads_of(s)),
+          .kv_heads = s.part.share(kv_heads_of(s)),
+          .ffn = s.part.share(ffn_of(s)),
           .sequence = s.sequence / s.sequence_part.ranks,
           .vocab = s.vocab,
           .micro_batch = micro_batch,
@@ -85,7 +85,7 @@ HeadSaved head_saved(const TransformerDims& d) {
   if (d.decoder->norm.kind == NormKind::layer) s.norm_mean = o.take_fp32(rows);
   s.norm_rstd = o.take_fp32(rows);
   s.norm = o.take(size_mul(rows, d.hidden));
-  s.dlogits = o.take(size_mul(rows, d.vocab));
+  s.dlogits = o.take(size_mul(rows, d.gathered_vocab()));
   s.row_loss = o.take_fp32(rows);
   s.bytes = o.end();
   return s;

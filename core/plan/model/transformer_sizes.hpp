@@ -52,6 +52,8 @@ struct TransformerDims {
   /// Elements per row of queries.
   std::int64_t q_dim() const { return heads * head_dim(); }
   bool adapts(Role role) const { return low_rank[role].rank > 0; }
+  /// Elements per row of logits, with those that fill up the pieces of ranks that divide the head.
+  std::int64_t gathered_vocab() const { return head_part.ranks * head_part.most(vocab); }
   /// Elements per row of keys, and of values.
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
   /// The same while ranks that divide samples exchange them: each rank has at least one head.

@@ -12,7 +12,7 @@ void ModuleWork::head_forward() {
 
 void ModuleWork::loss_of_logits() {
   if (decoder_.ends.logits_factor != 1 || decoder_.ends.logits_softcap > 0)
-    stream("shape_logits", rows_ * d_.vocab, 1, 2);
+    stream("shape_logits", rows_ * d_.gathered_vocab(), 1, 2);
   stream("cross_entropy", rows_ * d_.vocab, d_.vocab, 3);
   work_.streams.push_back({.kernel = "mean_loss",
                            .elems = static_cast<double>(rows_),
@@ -66,8 +66,7 @@ void ModuleWork::close_sublayer(std::int64_t in) {
   const bool alone = decoder_.norms_after() || divided() || d_.adapts(role_);
   const bool adds = options_.fuses() && !biased_ && decoder_.block.residual_factor == 1;
   product_forward(in, h_, !alone && adds);
-  if (alone || adds) return;
-  stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
+  if (!alone && !adds) add_residual();
 }
 
 // A mixture of experts, and what a block does after its last module and before its first one.
@@ -134,7 +133,11 @@ void ModuleWork::forward() {
 void ModuleWork::forward_end() {
   if (role_ == Role::head) return loss_of_logits();
   stream("convert", rows_ * h_, 1, 2);
-  stream("residual", rows_ * h_, 1, 3);
+  if (!decoder_.norms_after()) add_residual();
+}
+
+void ModuleWork::add_residual() {
+  stream(biased_ ? "bias_residual" : "residual", rows_ * h_, biased_ ? h_ : 1, 3);
 }
 
 void ModuleWork::backward_end() {

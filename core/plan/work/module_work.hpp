@@ -98,6 +98,7 @@ class ModuleWork : private WorkLists {
   void head_forward();
   void head_backward();
   void close_sublayer(std::int64_t in);
+  void add_residual();
   void norm_forward(std::int64_t elems, std::int64_t columns);
   void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
   void projection_backward();
@@ -112,7 +113,7 @@ class ModuleWork : private WorkLists {
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {
-    if (d_.head_part.cuts()) return f(0, d_.vocab / d_.head_part.ranks);
+    if (d_.head_part.cuts()) return f(0, d_.head_part.share(d_.vocab));
     const std::int64_t columns = head_piece_columns(d_, options_.on_host);
     for (std::int64_t v = 0; v < d_.vocab; v += columns) f(v, std::min(columns, d_.vocab - v));
   }

@@ -39,7 +39,7 @@ double model_flops_per_token(const ModelShape& model) {
       const bool cut = !experts && param.slice.cuts();
       const double used =
           experts ? static_cast<double>(moe.per_token) / static_cast<double>(param.shape[0])
-          : cut   ? static_cast<double>(model.spec.part.ranks)
+          : cut   ? static_cast<double>(param.slice.pitch) / static_cast<double>(param.slice.width)
                   : 1;
       weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
     }

@@ -54,7 +54,7 @@ void ComputeWriter::declare(const Profile& profile) {
     if (experts_.divides()) summed = std::max(summed, size_mul(row_lanes(d).places, d.hidden));
     tensors_.declare(d.dtype, summed, profile);
     logits_at_ = head_saved(d).dlogits / dtype_bytes(d.dtype);
-    logits_ = checked_mul(d.rows(), d.vocab, "logits");
+    logits_ = checked_mul(d.rows(), d.gathered_vocab(), "logits");
   }
   for (int u = 0; u < std::ssize(units_); ++u) {
     const Unit& unit = p_.model.units[u];
@@ -110,7 +110,7 @@ void ComputeWriter::begin_micro(int micro_batch) {
   w_.compute(Kernel::load_batch, {w_.write(tokens_), sequences_.own_positions()});
 }
 
-void ComputeWriter::end_forward(int module) {
+void ComputeWriter::end_forward(int module, const ParamPlaces& where) {
   const ProductCut cut = p_.model.modules[module].cut;
   const bool head = role(module) == Role::head;
   if (cut == ProductCut::none || (cut == ProductCut::columns && !head)) return;
@@ -118,13 +118,16 @@ void ComputeWriter::end_forward(int module) {
     const AxisPart& part = p_.model.spec.part;
     const int saved = units_[p_.model.modules[module].unit].saved;
     const std::int64_t own = logits_ / part.ranks;
-    // Gathered logits lie in the pieces that the head makes, one per rank.
+    // Gathered logits lie in the pieces that the head makes, one per rank and all of one size.
     tensors_.gather(w_.part(saved, logits_at_ + part.rank * own, own, true, false),
                     w_.part(saved, logits_at_, logits_, false, true));
   } else {
     tensors_.sum(w_.update(partial_));
   }
-  write(Kernel::forward_end, module, {}, {});
+  // Each rank adds the bias of the product to the sum of all parts.
+  const std::vector<int> params = p_.model.params_of(module);
+  if (head || params.size() < 2) return write(Kernel::forward_end, module, {}, {});
+  write(Kernel::forward_end, module, {where(params[1])}, std::span(params).last(1));
 }
 
 void ComputeWriter::end_backward() {
@@ -280,7 +283,7 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     // Without arithmetic, a norm without weights has nothing to do.
     if (trains_ || !ids.empty()) write(Kernel::forward, module, std::move(operands), ids);
     if (exchanged(module)) end_exchanged(Kernel::forward_end, module);
-    if (divided_) end_forward(module);
+    if (divided_) end_forward(module, where);
     if (sequences_.divides() && role(module) == Role::v)
       sequences_.forward(attention_place(module, Kernel::forward));
     if (dead) w_.release(out);
@@ -295,11 +298,15 @@ void ComputeWriter::write_backward(int module, const ParamPlaces& where,
                                    std::span<const Operand> grads) {
   std::vector<Operand> operands;
   for (int id : trained) operands.push_back(where(id));
-  operands.insert(operands.end(), grads.begin(), grads.end());
+  const bool in_parts = p_.model.modules[module].in_parts;
+  const std::vector<Operand> made =
+      in_parts ? tensors_.begin_gradients(grads) : std::vector(grads.begin(), grads.end());
+  operands.insert(operands.end(), made.begin(), made.end());
   if (trains_)
     for (int id : p_.model.params_of(module))
       if (!p_.model.params[id].trained()) operands.push_back(where(id));
   write(Kernel::backward, module, std::move(operands), trained);
+  if (in_parts) tensors_.sum_gradients(made, grads);
 }
 
 // Before anything of a module's backward is written.

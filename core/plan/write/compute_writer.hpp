@@ -78,7 +78,7 @@ class ComputeWriter {
   int slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const;
   Operand operand_of(const BufferUse& use, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
-  void end_forward(int module);
+  void end_forward(int module, const ParamPlaces& where);
   AttentionPlace attention_place(int module, Kernel kernel) const;
   bool exchanged(int module) const { return trains_ && p_.model.modules[module].exchanged; }
   void begin_exchanged(Kernel kernel, int module);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <vector>
 
 #include <core/plan/collective_scratch.hpp>
@@ -24,6 +25,30 @@ void TensorExchange::sum(Operand data) {
   if (scratch_ >= 0) operands.push_back(w_.write(scratch_));
   w_.collective(Op::all_reduce, Reduction::sum, w_[data.slot].dtype, data.elems, operands, {},
                 p_.tensor_group);
+}
+
+std::vector<Operand> TensorExchange::begin_gradients(std::span<const Operand> grads) {
+  std::vector<Operand> parts(grads.begin(), grads.end());
+  for (Operand& part : parts) {
+    if (!part.reads) continue;
+    const Dtype dtype = w_[part.slot].dtype;
+    std::vector<int>& slots = parts_[{dtype, part.elems}];
+    auto free = std::ranges::find_if(slots, [&](int slot) { return !w_.alive(slot); });
+    if (free == slots.end())
+      free = slots.insert(free, w_.slot("partial_gradient", Category::staging, dtype, part.elems));
+    w_.acquire(*free);
+    part = w_.write(*free);
+  }
+  return parts;
+}
+
+void TensorExchange::sum_gradients(std::span<const Operand> parts, std::span<const Operand> grads) {
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    sum(parts[i]);
+    if (parts[i].slot == grads[i].slot) continue;
+    w_.compute(Kernel::accumulate, {grads[i], w_.read(parts[i].slot)});
+    w_.release(parts[i].slot);
+  }
 }
 
 void TensorExchange::gather(Operand own, Operand whole) {

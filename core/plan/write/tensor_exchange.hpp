@@ -3,6 +3,11 @@
 // that make up a whole.
 #pragma once
 
+#include <map>
+#include <span>
+#include <utility>
+#include <vector>
+
 #include <core/plan/plan.hpp>
 #include <core/plan/write/plan_writer.hpp>
 
@@ -24,10 +29,17 @@ class TensorExchange {
   void sum(Operand data);
   void gather(Operand own, Operand whole);
 
+  /// Returns where this rank's parts of gradients go, which ranks add up before anything else is
+  /// done with them: to `grads`, or to slots of their own if `grads` are added to.
+  std::vector<Operand> begin_gradients(std::span<const Operand> grads);
+  /// Adds up the parts, and adds them to `grads` if they lie elsewhere.
+  void sum_gradients(std::span<const Operand> parts, std::span<const Operand> grads);
+
  private:
   Program& p_;
   PlanWriter& w_;
   int scratch_ = -1;
+  std::map<std::pair<Dtype, std::int64_t>, std::vector<int>> parts_;  // slots by type and size
 };
 
 }  // namespace shardmark

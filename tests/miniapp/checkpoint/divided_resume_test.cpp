@@ -44,12 +44,17 @@ std::vector<Meshed> by_degree(const std::string& what,
   return all;
 }
 
+Deck by_tensors(Deck deck, int degree) {
+  deck.zero.parallel.tensor = degree;
+  return deck;
+}
 std::vector<Meshed> tensors() {
-  return by_degree("tensors", [](int stage, int degree) {
-    Deck deck = llama_deck(stage);
-    deck.zero.parallel.tensor = degree;
-    return deck;
-  });
+  return by_degree("tensors",
+                   [](int stage, int degree) { return by_tensors(llama_deck(stage), degree); });
+}
+std::vector<Meshed> uneven() {
+  return by_degree("uneven tensors",
+                   [](int stage, int degree) { return by_tensors(uneven_deck(stage), degree); });
 }
 std::vector<Meshed> samples() {
   return by_degree("samples",
@@ -107,6 +112,7 @@ TEST(DividedResume, IsBitwiseEqualWithDividedSamples) {
 
 TEST(DividedResume, IsBitwiseEqualWithDividedTensors) {
   expect_resumes(tensors(), {Dtype::fp32, Dtype::bf16});
+  expect_resumes(uneven(), {Dtype::bf16});
 }
 
 TEST(DividedResume, IsBitwiseEqualWithDividedExperts) {
@@ -144,6 +150,7 @@ TEST(DividedResume, FirstValuesOfAnyMeshAreThoseOfTheWholeModel) {
   for (const int stage : {0, 2, 3}) {
     SCOPED_TRACE(stage);
     expect_first_values(tensors(), llama_deck(stage));
+    expect_first_values(uneven(), uneven_deck(stage));
     expect_first_values(experts(), mixture(stage));
     expect_first_values(folds(), folded(mixture(stage), 1, 1));
   }
@@ -173,6 +180,7 @@ std::vector<Meshed> with_plain(std::vector<Meshed> meshes, const std::function<D
 
 TEST(DividedResume, AnyMeshReadsWhatAnyOtherWrote) {
   expect_reshards(with_plain(tensors(), [](int stage) { return llama_deck(stage); }));
+  expect_reshards(with_plain(uneven(), [](int stage) { return uneven_deck(stage); }));
   const std::vector<Meshed> all = experts(), folded = folds();
   std::vector<Meshed> mixtures{all.front(), all.back(), folded.front()};
   if (folded.size() > 1) mixtures.push_back(folded[folded.size() - 2]);  // of unequal degrees

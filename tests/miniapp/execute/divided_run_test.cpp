@@ -51,6 +51,20 @@ TEST(DividedRun, TrainsTheSameWithAccumulationRecomputationAndOrderedSums) {
   }
 }
 
+TEST(DividedRun, TrainsTheSameInUnequalPartsWithNormsOfQueriesAndKeys) {
+  for (const int stage : {0, 1, 2, 3}) {
+    Deck plain = uneven_deck(stage, 2);
+    plain.run.activation_checkpointing = stage == 3;
+    const Trained want = train_in_groups(plain, 8);
+    for (const int t : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
+      Deck deck = plain;
+      deck.zero.parallel.tensor = t;
+      expect_near(train_in_groups(deck, 8), want, 1e-5);
+    }
+  }
+}
+
 // 8 bits of bf16: partial sums are rounded before they are added up.
 TEST(DividedRun, TrainsNearlyTheSameIn16Bits) {
   for (const int stage : {0, 1, 3}) {

@@ -184,12 +184,32 @@ TEST_P(CrossEntropy, pieces_hold_each_logit_once_and_are_dense) {
     TransformerDims dims;
     dims.vocab = GetParam(), dims.sequence = 3, dims.micro_batch = 2, dims.dtype = dtype;
     const HeadPieces pieces(dims);
-    std::int64_t next = 0;
-    for (std::int64_t v = 0; v < dims.vocab; v += pieces.columns)
-      for (std::int64_t r = 0; r < 6; ++r, next += pieces.columns_of(v))
-        ASSERT_EQ(pieces.row(v, r), next) << v << " " << r;
+    std::int64_t next = 0, first = 0;
+    for (std::int64_t piece = 0; piece < pieces.count; first += pieces.columns_of(piece++)) {
+      ASSERT_EQ(pieces.first(piece), first);
+      ASSERT_EQ(pieces.piece_of(first), piece);
+      for (std::int64_t r = 0; r < 6; ++r, next += pieces.columns_of(piece))
+        ASSERT_EQ(pieces.row(piece, r), next) << piece << " " << r;
+    }
     EXPECT_EQ(next, 6 * dims.vocab);
   }
+}
+
+// The first ranks have one column more, and each piece has room for as many.
+TEST_F(Primitives, pieces_of_ranks_that_divide_the_head_begin_at_equal_distances) {
+  TransformerDims dims;
+  dims.vocab = 11, dims.sequence = 3, dims.micro_batch = 2, dims.head_part = {4, 0};
+  const HeadPieces pieces(dims);
+  EXPECT_EQ(pieces.count, 4);
+  std::vector<std::int64_t> columns, places;
+  for (std::int64_t piece = 0; piece < 4; ++piece) {
+    columns.push_back(pieces.columns_of(piece));
+    places.push_back(pieces.row(piece, 0));
+  }
+  EXPECT_EQ(columns, (std::vector<std::int64_t>{3, 3, 3, 2}));
+  EXPECT_EQ(places, (std::vector<std::int64_t>{0, 18, 36, 54}));
+  for (std::int64_t v = 0; v < 11; ++v) EXPECT_EQ(pieces.piece_of(v), v / 3);
+  EXPECT_EQ(6 * dims.gathered_vocab(), 72);
 }
 
 TEST_P(CrossEntropy, and_its_gradient) {
@@ -197,8 +217,8 @@ TEST_P(CrossEntropy, and_its_gradient) {
   dims.vocab = GetParam(), dims.sequence = 3, dims.micro_batch = 2;
   const HeadPieces pieces(dims);
   const auto at = [&](std::int64_t r, std::int64_t v) {
-    const std::int64_t first = v / pieces.columns * pieces.columns;
-    return pieces.row(first, r) + v - first;
+    const std::int64_t piece = pieces.piece_of(v);
+    return pieces.row(piece, r) + v - pieces.first(piece);
   };
   const auto logits = filled(6 * dims.vocab, 1, 20), x = filled(6 * dims.vocab, 1, 20);
   Buffer<std::int32_t> tokens(2 * 4);
