@@ -143,7 +143,7 @@ TEST(Work, OfUpdatesCoversEachOwnedElementOnce) {
 TEST(Work, OfAGpuFusesTheSumsOfABlock) {
   Deck deck = gpt2_deck(1);
   deck.model.family = Family::llama;
-  deck.model.hidden = 1024, deck.model.heads = 8;
+  deck.model.hidden = 1024, deck.model.heads = deck.model.kv_heads = 8, deck.model.ffn = 4096;
   const Program p = program(deck, 1, 0);
   const auto launches = [&](const WorkOptions& options, std::string_view kernel) {
     double sum = 0;
