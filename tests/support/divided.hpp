@@ -41,37 +41,48 @@ inline Deck by_samples(Deck deck, int ranks) {
   return deck;
 }
 
-/// A decoder with norms of q and k, whose sizes neither 2 nor 4 ranks divide evenly.
-inline Deck uneven_deck(int stage, std::int64_t accumulation = 1) {
+/// One sample per rank and micro-batch, of the decoder that a section `model` describes.
+inline Deck decoder_deck(const std::string& model, int stage, std::int64_t accumulation = 1,
+                         const std::vector<std::string>& sets = {}) {
   const ScratchFolder folder;
-  const std::string path = folder.write("d.json", R"({
-      "model": {"family": "decoder", "layers": 2, "hidden": 60, "heads": 10, "kv_heads": 5,
-                "ffn": 57, "sequence": 8, "vocab": 53, "norm": {"of_q_and_k": "head"}},
+  const std::string path = folder.write("d.json", "{\"model\": " + model + R"(,
       "data": {"source": "uniform"},
       "deepspeed": {"train_micro_batch_size_per_gpu": 1},
       "run": {"steps": 1}})");
   Deck deck = small_deck(stage, world() * accumulation, accumulation);
-  deck.model = load_deck(path, {}).model;
+  deck.model = load_deck(path, sets).model;
   deck.zero.gradient_clipping = 0.1;
   return deck;
+}
+
+/// A decoder with norms of q and k, whose sizes neither 2 nor 4 ranks divide evenly.
+inline Deck uneven_deck(int stage, std::int64_t accumulation = 1) {
+  return decoder_deck(R"({"family": "decoder", "layers": 2, "hidden": 60, "heads": 10,
+                          "kv_heads": 5, "ffn": 57, "sequence": 8, "vocab": 53,
+                          "norm": {"of_q_and_k": "head"}})",
+                      stage, accumulation);
+}
+
+/// A decoder with norms before and after each sublayer, and with norms of q and k after their
+/// products.
+inline Deck normed_deck(int stage) {
+  return decoder_deck(R"({"family": "decoder", "layers": 2, "hidden": 48, "heads": 8,
+                          "kv_heads": 4, "ffn": 56, "sequence": 8, "vocab": 52,
+                          "norm": {"place": "both", "of_q_and_k": "head", "q_and_k_last": true}})",
+                      stage);
 }
 
 /// A mixture with 8 experts, of which each token has 2 by turns. With 8 tokens per sample each
 /// expert has as many rows.
 inline Deck mixture_deck(int stage, std::int64_t accumulation = 1, std::int64_t sequence = 8,
                          const std::vector<std::string>& sets = {}) {
-  const ScratchFolder folder;
-  const std::string path = folder.write("d.json", R"({
-      "model": {"family": "decoder", "layers": 2, "hidden": 32, "heads": 4, "kv_heads": 2,
-                "ffn": 48, "sequence": 8, "vocab": 52, "routing": "balanced",
-                "moe": {"experts": 8, "per_token": 2, "ffn": 24, "normalised": true}},
-      "data": {"source": "uniform"},
-      "deepspeed": {"train_micro_batch_size_per_gpu": 1},
-      "run": {"steps": 1}})");
-  Deck deck = small_deck(stage, world() * accumulation, accumulation);
-  deck.model = load_deck(path, sets).model;
+  Deck deck = decoder_deck(R"({"family": "decoder", "layers": 2, "hidden": 32, "heads": 4,
+                               "kv_heads": 2, "ffn": 48, "sequence": 8, "vocab": 52,
+                               "routing": "balanced",
+                               "moe": {"experts": 8, "per_token": 2, "ffn": 24,
+                                       "normalised": true}})",
+                           stage, accumulation, sets);
   deck.model.sequence = sequence;
-  deck.zero.gradient_clipping = 0.1;
   return deck;
 }
 

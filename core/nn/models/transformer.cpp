@@ -155,12 +155,12 @@ void transformer_backward_begin(const Context& ctx, const TransformerDims& dims,
 
 void transformer_attention(const Context& ctx, const TransformerDims& dims,
                            const TransformerBuffers& buffers) {
-  decoder_attention(ModuleCall(ctx, dims, buffers));
+  in_layer(ctx, dims, buffers, decoder_attention);
 }
 
 void transformer_attention_backward(const Context& ctx, const TransformerDims& dims,
                                     const TransformerBuffers& buffers) {
-  decoder_attention_backward(ModuleCall(ctx, dims, buffers));
+  in_layer(ctx, dims, buffers, decoder_attention_backward);
 }
 
 }  // namespace shardmark

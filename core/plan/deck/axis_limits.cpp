@@ -85,10 +85,15 @@ std::string unspreadable(const ModelSpec& s, std::int64_t ranks) {
 std::string unsplittable(const ModelSpec& s, std::int64_t ranks) {
   if (s.family == Family::list) return "a list of modules, whose attention is unknown";
   const Decoder& d = *decoder_of(s);
-  if (!is_plain(d) || d.attention.qkv != QkvLayout::separate ||
-      d.positions.kind != PositionKind::rotary)
-    return "blocks of another kind than Llama's";
-  if (d.attention.window > 0) return "attention that sees a window";
+  if (d.moe.experts > 0) return "experts";
+  if (d.adapted()) return "an adapter";
+  if (d.attention.qkv != QkvLayout::separate || d.latent())
+    return "queries, keys and values that do not come from three products";
+  if (d.positions.kind != PositionKind::rotary) return "positions that are not rotary";
+  if (d.attention.window > 0 && d.attention.window < s.sequence)
+    return "attention that sees a window";
+  if (d.attention.sinks || d.attention.softcap > 0)
+    return "scores with sinks or a softcap, which transformers' attention \"sdpa\" does not have";
   const std::int64_t keys = kv_heads_of(s);
   if (s.heads % ranks != 0) return fmt::format("{} heads", s.heads);
   if (keys % ranks != 0 && ranks % keys != 0)

@@ -227,6 +227,11 @@ Operand ComputeWriter::operand_of(const BufferUse& use, int unit, Kernel kernel)
   return w_.whole(slot, use.reads || adds, use.writes);
 }
 
+Role ComputeWriter::last_before_attention() const {
+  const NormSpec& norm = decoder_->norm;
+  return norm.qk != QkNorm::none && norm.qk_last ? Role::k_norm : Role::v;
+}
+
 AttentionPlace ComputeWriter::attention_place(int module, Kernel kernel) const {
   const int unit = p_.model.modules[module].unit;
   return {unit, module, slot_of(ModuleBuffer::saved, unit, kernel),
@@ -284,7 +289,7 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     if (trains_ || !ids.empty()) write(Kernel::forward, module, std::move(operands), ids);
     if (exchanged(module)) end_exchanged(Kernel::forward_end, module);
     if (divided_) end_forward(module, where);
-    if (sequences_.divides() && role(module) == Role::v)
+    if (sequences_.divides() && role(module) == last_before_attention())
       sequences_.forward(attention_place(module, Kernel::forward));
     if (dead) w_.release(out);
   }

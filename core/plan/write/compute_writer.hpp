@@ -79,6 +79,7 @@ class ComputeWriter {
   Operand operand_of(const BufferUse& use, int unit, Kernel kernel) const;
   void write(Kernel kernel, int module, std::vector<Operand> operands, std::span<const int> params);
   void end_forward(int module, const ParamPlaces& where);
+  Role last_before_attention() const;
   AttentionPlace attention_place(int module, Kernel kernel) const;
   bool exchanged(int module) const { return trains_ && p_.model.modules[module].exchanged; }
   void begin_exchanged(Kernel kernel, int module);

@@ -102,7 +102,7 @@ TEST_F(Axes, RefuseByNameWhatIsNotModelledBesideDividedSamples) {
       {"model.sequence=7", "samples of 7 tokens"},
       {"model={\"family\": \"gpt2\", \"layers\": 2, \"hidden\": 32, \"heads\": 4, \"sequence\": 8, "
        "\"vocab\": 64}",
-       "blocks of another kind than Llama's"},
+       "queries, keys and values that do not come from three products"},
   };
   cases.insert(cases.end(), std::begin(beside_any_axis), std::end(beside_any_axis));
   for (const auto& [set, says] : cases) {

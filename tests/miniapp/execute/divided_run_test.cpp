@@ -123,6 +123,16 @@ TEST(DividedRun, DividedSamplesTrainTheSameWithSharedKeysRecomputationAndOrdered
   }
 }
 
+TEST(DividedRun, DividedSamplesTrainTheSameWithNormsOfQueriesAndKeysInTheEnd) {
+  for (const int stage : {1, 3}) {
+    const Trained want = train_in_groups(by_samples(normed_deck(stage), 1), 8);
+    for (const int s : degrees()) {
+      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << s);
+      expect_near(train_in_groups(by_samples(normed_deck(stage), s), 8), want, 1e-5);
+    }
+  }
+}
+
 TEST(DividedRun, DividedSamplesTrainNearlyTheSameIn16Bits) {
   for (const int stage : {0, 1, 3}) {
     Deck plain = llama_deck(stage);

@@ -89,7 +89,7 @@ std::string undividable_alone(const ModelSpec& spec, std::int64_t degree) {
   return undividable(spec, degree);
 }
 
-constexpr Division divisions[] = {{"samples", &ParallelSpec::sequence, unsplittable, 18, 0},
+constexpr Division divisions[] = {{"samples", &ParallelSpec::sequence, unsplittable, 45, 0},
                                   {"experts", &ParallelSpec::expert, unspreadable, 18, 0},
                                   {"layers", &ParallelSpec::tensor, undividable_alone, 63, 9}};
 
