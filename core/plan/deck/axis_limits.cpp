@@ -25,9 +25,8 @@ std::string undividable_mixture(const Decoder& d) {
 std::string undividable_blocks(const Decoder& d, bool experts_too) {
   if (d.adapted()) return "an adapter";
   if (d.autotp == TensorPlan::none)
-    return "a type that DeepSpeed's AutoTP ends with an error for (\"AutoTP not supported for "
-           "model\", "
-           "or \"HuggingFace tp_plan contains unsupported partition style(s)\")";
+    return "a type that DeepSpeed ends with \"AutoTP not supported for model\" or \"HuggingFace "
+           "tp_plan contains unsupported partition style(s)\"";
   if (d.attention.qkv == QkvLayout::joined) return "a joined product of queries, keys and values";
   if (d.mlp.joined || d.in_out) return "products whose weights are joined or turned";
   if (d.attention.sinks || d.positions.kind == PositionKind::alibi)
