@@ -111,6 +111,7 @@ TEST(Recorded, MemoryToTheByte) {
   EXPECT_GE(compare_memory("deepspeed_frozen.json"), 6);
   EXPECT_GE(compare_memory("deepspeed_models.json"), 74);
   EXPECT_GE(compare_memory("deepspeed_adapters.json"), 39);
+  EXPECT_GE(compare_memory("deepspeed_axes.json"), 56);
 }
 
 // What a steady step reads from files and writes to them, on every rank.
