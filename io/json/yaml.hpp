@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // YAML, which Accelerate writes its config in. The library yaml-cpp parses it; a build without that
-// library refuses YAML files.
-// Recognizes Python and YAML where JSON is expected, so that a message can say what was written and
-// what to write.
+// library refuses YAML files. This header also recognizes Python and YAML where JSON is expected,
+// so that a message can say what was written and what to write.
 #pragma once
 
 #include <optional>
@@ -22,9 +21,9 @@ bool reads_yaml();
 /// values, and in a build without yaml-cpp.
 Json parse_yaml(const std::string& text, const std::string& name);
 
-/// Returns "line 3, column 14: this is Python: write true in place of True" for the first sign of
-/// Python or YAML in a text that is not JSON, and nothing if there is none. A text that is JSON, or
-/// Hjson, may contain such signs too, so call this only for a text that could not be read.
+/// Returns where a text has its first sign of Python or YAML and what to write instead, as in "line
+/// 3, column 14: this is Python: write true in place of True"; returns nothing if there is no sign.
+/// JSON and Hjson may contain such signs too, so call this only for a text that could not be read.
 std::optional<std::string> foreign_notation(std::string_view text);
 
 /// Returns the same for a text without braces whose keys nest by indentation. Hjson would read it
