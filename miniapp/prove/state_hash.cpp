@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -34,40 +35,48 @@ std::uint64_t hash_local(const Context& context, const Program& program, const E
   return sum;
 }
 
-// Sums the hashes of what this rank has of the parameters that `counts` accepts.
+// Sums the hashes of what this rank has of the parameters to whose first element `number_of` gives
+// a number. It is called with the place of the parameter in the model.
 template<class F>
-std::uint64_t hash_some(const Context& context, const Program& program, const Executor& executor,
-                        State state, const F& counts) {
+std::uint64_t hash_numbered(const Context& context, const Program& program,
+                            const Executor& executor, State state, const F& number_of) {
   std::uint64_t sum = 0;
   for (const StatePiece& piece : program.states) {
     if (piece.state != state) continue;
-    for (const Param& p : program.model.params) {
+    for (std::size_t i = 0; i < program.model.params.size(); ++i) {
+      const Param& p = program.model.params[i];
       const std::int64_t first = std::max(piece.first_elem, p.first_elem);
       const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
-      if (first < end && counts(p)) sum += hash_range(context, executor, piece, first, end, first);
+      const std::optional<std::int64_t> number = number_of(i);
+      if (first < end && number)
+        sum += hash_range(context, executor, piece, first, end, *number + first - p.first_elem);
     }
   }
   return sum;
 }
 
-// Sums the hashes of what this rank has of the parameters that ranks do not cut, numbered as if
-// there were no others, since these need not be as large on all ranks.
+// The same of the parameters that `counts` accepts, with their own numbers.
+template<class F>
+std::uint64_t hash_some(const Context& context, const Program& program, const Executor& executor,
+                        State state, const F& counts) {
+  return hash_numbered(context, program, executor, state, [&](std::size_t i) {
+    const Param& p = program.model.params[i];
+    return counts(p) ? std::optional(p.first_elem) : std::nullopt;
+  });
+}
+
+// The same of the parameters that ranks do not cut, numbered as if there were no others, since
+// those need not be as large on all ranks.
 std::uint64_t hash_uncut(const Context& context, const Program& program, const Executor& executor,
                          State state) {
-  std::uint64_t sum = 0;
-  for (const StatePiece& piece : program.states) {
-    if (piece.state != state) continue;
-    std::int64_t before = 0;
-    for (const Param& p : program.model.params) {
-      if (p.slice.cuts()) continue;
-      const std::int64_t first = std::max(piece.first_elem, p.first_elem);
-      const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
-      if (first < end)
-        sum += hash_range(context, executor, piece, first, end, before + first - p.first_elem);
-      before += p.elems;
-    }
+  std::vector<std::optional<std::int64_t>> numbers;
+  std::int64_t before = 0;
+  for (const Param& p : program.model.params) {
+    numbers.push_back(p.slice.cuts() ? std::nullopt : std::optional(before));
+    if (!p.slice.cuts()) before += p.elems;
   }
-  return sum;
+  return hash_numbered(context, program, executor, state,
+                       [&](std::size_t i) { return numbers[i]; });
 }
 
 std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t of_b) {

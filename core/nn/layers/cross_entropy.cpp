@@ -99,17 +99,17 @@ KOKKOS_INLINE_FUNCTION float sum_powers(const kernel::ThreadRow& row, std::int64
 template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION Powers powers_of(const kernel::ThreadRow& row, const HeadPieces& pieces,
                                         std::int64_t r, T* logits, float top) {
-  for (std::int64_t v = 0; v < pieces.count; ++v) {
-    const T* x = logits + pieces.row(v, r);
+  for (std::int64_t p = 0; p < pieces.count; ++p) {
+    const T* x = logits + pieces.row(p, r);
     const float highest =
-        row.max(pieces.columns_of(v), [&](std::int64_t j) { return widen(x[j]); });
+        row.max(pieces.columns_of(p), [&](std::int64_t j) { return widen(x[j]); });
     top = highest > top ? highest : top;
   }
   double sum = 0;
-  for (std::int64_t v = 0; v < pieces.count; ++v)
-    for (std::int64_t j = 0, n = pieces.columns_of(v); j < n; j += sum_elems)
+  for (std::int64_t p = 0; p < pieces.count; ++p)
+    for (std::int64_t j = 0, n = pieces.columns_of(p); j < n; j += sum_elems)
       sum += sum_powers<keeps>(row, n - j < sum_elems ? n - j : sum_elems,
-                               logits + pieces.row(v, r) + j, top);
+                               logits + pieces.row(p, r) + j, top);
   return {top, sum};
 }
 // A GPU reads the logits once.
@@ -117,9 +117,9 @@ template<bool keeps, class T>
 KOKKOS_INLINE_FUNCTION Powers powers_of(const kernel::WarpRow& row, const HeadPieces& pieces,
                                         std::int64_t r, const T* logits, float top) {
   double sum = 0;
-  for (std::int64_t v = 0; v < pieces.count; ++v)
-    for (std::int64_t first = 0, n = pieces.columns_of(v); first < n; first += sum_elems) {
-      const T* x = logits + pieces.row(v, r) + first;
+  for (std::int64_t p = 0; p < pieces.count; ++p)
+    for (std::int64_t first = 0, n = pieces.columns_of(p); first < n; first += sum_elems) {
+      const T* x = logits + pieces.row(p, r) + first;
       const auto add = [&](std::int64_t j, int count, PartPowers& part) {
         float values[kernel::run_elems];
         kernel::load_run(x + j, count, values);
@@ -186,10 +186,10 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
         auto store = [&](T* part, std::int64_t count) {
           store_part<keeps>(row, count, part, top, factor, shape);
         };
-        for (std::int64_t v = 0; v < pieces.count; ++v) {
-          T* x = logits + pieces.row(v, r);
-          const std::int64_t n = pieces.columns_of(v), at = target - pieces.first(v);
-          if (v != target_piece) {
+        for (std::int64_t p = 0; p < pieces.count; ++p) {
+          T* x = logits + pieces.row(p, r);
+          const std::int64_t n = pieces.columns_of(p), at = target - pieces.first(p);
+          if (p != target_piece) {
             store(x, n);
           } else {  // all but the target, so that no two lanes store to one place
             store(x, at);

@@ -58,8 +58,9 @@ std::string undividable(const ModelSpec& s, std::int64_t ranks, bool experts_too
   if (ffn_of(s) < ranks) return fmt::format("a feed-forward width of {}", ffn_of(s));
   if (s.vocab < ranks) return fmt::format("a vocabulary of {}", s.vocab);
   // By names alone AutoTP may take a product of the MLP for one of attention.
-  const bool even = keys % ranks == 0 && ffn_of(s) % ranks == 0;
-  if (decoder_of(s)->autotp == TensorPlan::inferred && !even)
+  ModelSpec divided = s;
+  divided.part.ranks = ranks;
+  if (decoder_of(s)->autotp == TensorPlan::inferred && !divides_evenly(divided))
     return "a type without a plan of transformers, and sizes that do not divide";
   return {};
 }

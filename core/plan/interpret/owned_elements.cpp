@@ -52,22 +52,19 @@ std::vector<ElementRange> owned_elements(const Program& program) {
   place(cut, Holders::all, program.shard_ranks);
   place(of_experts, Holders::of_experts, mesh.ranks_of(Holders::of_experts));
   const bool even = divides_evenly(program.model.spec);
-  // Shards of parts of different sizes begin at different elements: then the ranks that have the
-  // first parts own what all have.
   if (even) {
     shares[replicated].copy = shares[replicated].copy * mesh.tensor_ranks() + mesh.tensor_rank();
     shares[replicated].copies *= mesh.tensor_ranks();
   }
-  const auto owns = [&](Kind kind) {
-    return even || kind != replicated || mesh.tensor_rank() == 0;
-  };
   for (const StatePiece& p : program.states)
-    if (p.state == State::master && owns(kind_of(p))) shares[kind_of(p)].held += p.elems;
+    if (p.state == State::master) shares[kind_of(p)].held += p.elems;
   for (Share& s : shares) s.deal();
+  // Shards of parts of different sizes begin at different elements: then the ranks that have the
+  // first parts own what all have.
+  if (!even && mesh.tensor_rank() > 0) shares[replicated].from = shares[replicated].to = 0;
   std::vector<ElementRange> ranges;
   for (const StatePiece& p : program.states) {
     if (p.state != State::master) continue;
-    if (!owns(kind_of(p))) continue;
     Share& share = shares[kind_of(p)];
     const std::int64_t begin = std::max(share.from - share.at, std::int64_t{0});
     const std::int64_t elems = std::min(share.to - share.at, p.elems) - begin;

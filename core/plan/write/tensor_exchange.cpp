@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <vector>
 
 #include <core/plan/collective_scratch.hpp>
@@ -29,15 +28,14 @@ void TensorExchange::sum(Operand data) {
 
 std::vector<Operand> TensorExchange::begin_gradients(std::span<const Operand> grads) {
   std::vector<Operand> parts(grads.begin(), grads.end());
-  for (Operand& part : parts) {
-    if (!part.reads) continue;
-    const Dtype dtype = w_[part.slot].dtype;
-    std::vector<int>& slots = parts_[{dtype, part.elems}];
-    auto free = std::ranges::find_if(slots, [&](int slot) { return !w_.alive(slot); });
-    if (free == slots.end())
-      free = slots.insert(free, w_.slot("partial_gradient", Category::staging, dtype, part.elems));
-    w_.acquire(*free);
-    part = w_.write(*free);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    if (!parts[i].reads) continue;
+    if (parts_.size() <= i) parts_.resize(i + 1, no_slot);
+    if (parts_[i] == no_slot)
+      parts_[i] =
+          w_.slot("partial_gradient", Category::staging, w_[parts[i].slot].dtype, parts[i].elems);
+    w_.acquire(parts_[i]);
+    parts[i] = w_.write(parts_[i]);
   }
   return parts;
 }

@@ -3,9 +3,7 @@
 // that make up a whole.
 #pragma once
 
-#include <map>
 #include <span>
-#include <utility>
 #include <vector>
 
 #include <core/plan/plan.hpp>
@@ -39,7 +37,7 @@ class TensorExchange {
   Program& p_;
   PlanWriter& w_;
   int scratch_ = -1;
-  std::map<std::pair<Dtype, std::int64_t>, std::vector<int>> parts_;  // slots by type and size
+  std::vector<int> parts_;  // slots of a module's weight and bias, as large in all norms of heads
 };
 
 }  // namespace shardmark

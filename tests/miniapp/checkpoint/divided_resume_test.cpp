@@ -44,17 +44,18 @@ std::vector<Meshed> by_degree(const std::string& what,
   return all;
 }
 
-Deck by_tensors(Deck deck, int degree) {
-  deck.zero.parallel.tensor = degree;
-  return deck;
+std::vector<Meshed> by_tensors(const std::string& what, const std::function<Deck(int)>& plain) {
+  return by_degree(what, [=](int stage, int degree) {
+    Deck deck = plain(stage);
+    deck.zero.parallel.tensor = degree;
+    return deck;
+  });
 }
 std::vector<Meshed> tensors() {
-  return by_degree("tensors",
-                   [](int stage, int degree) { return by_tensors(llama_deck(stage), degree); });
+  return by_tensors("tensors", [](int stage) { return llama_deck(stage); });
 }
 std::vector<Meshed> uneven() {
-  return by_degree("uneven tensors",
-                   [](int stage, int degree) { return by_tensors(uneven_deck(stage), degree); });
+  return by_tensors("uneven tensors", [](int stage) { return uneven_deck(stage); });
 }
 // Shards of ranks with parts of different sizes end at different tokens of the embedding.
 Deck long_embedding(int stage) {
@@ -64,8 +65,7 @@ Deck long_embedding(int stage) {
   return deck;
 }
 std::vector<Meshed> with_long_embedding() {
-  return by_degree("uneven tensors and a long embedding",
-                   [](int stage, int degree) { return by_tensors(long_embedding(stage), degree); });
+  return by_tensors("uneven tensors and a long embedding", long_embedding);
 }
 std::vector<Meshed> samples() {
   return by_degree("samples",

@@ -23,6 +23,17 @@ void expect_near(const Trained& have, const Trained& want, double tolerance) {
     EXPECT_NEAR(have.norms[s], want.norms[s], 20 * tolerance * want.norms[s]) << "step " << s;
 }
 
+// The losses and norms of a deck are nearly those of the deck with divided layers.
+void expect_same_over_layers(const Deck& plain, int steps, double tolerance) {
+  const Trained want = train_in_groups(plain, steps);
+  for (const int t : degrees()) {
+    SCOPED_TRACE(::testing::Message() << "stage " << plain.zero.stage << ", over " << t);
+    Deck deck = plain;
+    deck.zero.parallel.tensor = t;
+    expect_near(train_in_groups(deck, steps), want, tolerance);
+  }
+}
+
 TEST(DividedRun, TrainsTheSameForTwentySteps) {
   for (const int stage : {0, 1, 2, 3}) {
     const Trained want = train_in_groups(llama_deck(stage), 20);
@@ -41,13 +52,7 @@ TEST(DividedRun, TrainsTheSameWithAccumulationRecomputationAndOrderedSums) {
     Deck plain = llama_deck(stage, 2);
     plain.run.activation_checkpointing = true;
     plain.run.reductions = Reductions::ordered;
-    const Trained want = train_in_groups(plain, 4);
-    for (const int t : degrees()) {
-      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
-      Deck deck = plain;
-      deck.zero.parallel.tensor = t;
-      expect_near(train_in_groups(deck, 4), want, 1e-5);
-    }
+    expect_same_over_layers(plain, 4, 1e-5);
   }
 }
 
@@ -55,13 +60,7 @@ TEST(DividedRun, TrainsTheSameInUnequalPartsWithNormsOfQueriesAndKeys) {
   for (const int stage : {0, 1, 2, 3}) {
     Deck plain = uneven_deck(stage, 2);
     plain.run.activation_checkpointing = stage == 3;
-    const Trained want = train_in_groups(plain, 8);
-    for (const int t : degrees()) {
-      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
-      Deck deck = plain;
-      deck.zero.parallel.tensor = t;
-      expect_near(train_in_groups(deck, 8), want, 1e-5);
-    }
+    expect_same_over_layers(plain, 8, 1e-5);
   }
 }
 
@@ -70,13 +69,7 @@ TEST(DividedRun, TrainsNearlyTheSameIn16Bits) {
   for (const int stage : {0, 1, 3}) {
     Deck plain = llama_deck(stage);
     set_precision(plain, Dtype::bf16, Dtype::bf16);
-    const Trained want = train_in_groups(plain, 4);
-    for (const int t : degrees()) {
-      SCOPED_TRACE(::testing::Message() << "stage " << stage << ", over " << t);
-      Deck deck = plain;
-      deck.zero.parallel.tensor = t;
-      expect_near(train_in_groups(deck, 4), want, 2e-3);
-    }
+    expect_same_over_layers(plain, 4, 2e-3);
   }
 }
 
