@@ -90,29 +90,16 @@ Way leave_out(const std::string& name, const Key& key, const std::vector<Case>& 
 }
 
 Mean mean_of(const std::string& name, const std::vector<LeftOut>& points,
-                const std::string& part = "") {
-  Mean m;
-  m.name = name;
+             const std::string& part = "") {
+  MeanOf sum(name);
   std::set<std::string> parts;
-  const auto add = [](std::optional<double>& sum, double error) {
-    sum = sum.value_or(0) + std::abs(error);
-  };
-  int of_rate = 0;
   for (const LeftOut& x : points) {
     if (!part.empty() && x.part != part) continue;
-    ++m.rows;
     parts.insert(x.part);
-    m.mean += std::abs(x.error());
-    m.bias += x.error();
-    m.worst = std::max(m.worst, std::abs(x.error()));
-    m.covered += x.covered() ? 1 : 0;
-    if (x.constant_rate_s) ++of_rate, add(m.constant_rate, *x.constant_rate_s / x.point->step_s - 1);
-    if (x.one_efficiency_s) add(m.one_efficiency, *x.one_efficiency_s / x.point->step_s - 1);
+    sum.add(*x.point, x.error(), x.covered(), x.constant_rate_s, x.one_efficiency_s);
   }
+  Mean m = sum.mean();
   m.parts = static_cast<int>(parts.size());
-  for (double* sum : {&m.mean, &m.bias, &m.covered}) *sum /= std::max(1, m.rows);
-  if (m.constant_rate) *m.constant_rate /= of_rate;
-  if (m.one_efficiency) *m.one_efficiency /= m.rows;
   return m;
 }
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
+#include <map>
 
 #include <ci/points.d/point.hpp>
 #include <fmt/core.h>
@@ -90,6 +91,11 @@ Point read_point(const Json& row, Origin& origin, const std::string& key) {
   return p;
 }
 
+// The measurement from which a source composed a row.
+std::string measurement_of(const Point& p) {
+  return fmt::format("{} {} {} {}", p.source, p.gpu, p.gpus, describe(p));
+}
+
 }  // namespace
 
 std::vector<Point> read_points(const std::string& path) {
@@ -102,15 +108,20 @@ std::vector<Point> read_points(const std::string& path) {
     throw DeckError(
         fmt::format("{}: points: missing: the file must be JSON with a list of points", path));
   std::vector<Point> points;
+  std::map<std::string, std::vector<std::size_t>> composed;
   Origin origin(path);
   for (std::size_t i = 0; i < rows->size(); ++i) {
     const std::string key = fmt::format("points[{}]", i);
     try {
       points.push_back(read_point((*rows)[i], origin, key));
+      if (value_or((*rows)[i], "composed", false))
+        composed[measurement_of(points.back())].push_back(i);
     } catch (const Json::exception& e) {
       throw DeckError(fmt::format("{}: {}: {}: give the fields of a point", path, key, e.what()));
     }
   }
+  for (const auto& [measurement, of] : composed)
+    for (const std::size_t i : of) points[i].weight = 1 / static_cast<double>(of.size());
   return points;
 }
 

@@ -14,49 +14,21 @@ namespace {
 
 using Choice = std::function<bool(const Row&)>;
 
-std::optional<double> mean_error(const std::vector<Row>& rows, const Choice& choice,
-                                 std::optional<double> Row::*seconds) {
-  double sum = 0;
-  int count = 0;
-  for (const Row& r : rows)
-    if (choice(r) && (r.*seconds)) sum += std::abs(*(r.*seconds) / r.point->step_s - 1), ++count;
-  if (count == 0) return {};
-  return sum / count;
-}
-
 Mean mean_of(const std::string& name, const std::vector<Row>& rows, const Choice& choice) {
-  Mean m;
-  m.name = name;
-  for (const Row& r : rows) {
-    if (!r.skipped.empty() || !choice(r)) continue;
-    ++m.rows;
-    m.mean += std::abs(r.error());
-    m.bias += r.error();
-    m.worst = std::max(m.worst, std::abs(r.error()));
-    if (r.contains_measured()) ++m.covered;
-  }
-  if (m.rows > 0) m.mean /= m.rows, m.bias /= m.rows, m.covered /= m.rows;
-  m.constant_rate = mean_error(rows, choice, &Row::constant_rate_s);
-  m.one_efficiency = mean_error(rows, choice, &Row::one_efficiency_s);
-  return m;
+  MeanOf sum(name);
+  for (const Row& r : rows)
+    if (r.skipped.empty() && choice(r))
+      sum.add(*r.point, r.error(), r.contains_measured(), r.constant_rate_s, r.one_efficiency_s);
+  return sum.mean();
 }
 
-// Scaling out: the rate relative to that on the fewest GPUs.
+// Scaling out: the rate relative to that on the fewest GPUs. Errors of ratios have no interval.
 Mean scaling(const std::vector<Row>& rows) {
-  Mean m;
-  m.name = "scaling out, relative to the fewest GPUs";
-  m.covered = -1;  // errors of ratios have no interval
-  double null = 0;
-  for (const Row& r : rows) {
-    if (!r.scaling_error || r.point->poor()) continue;
-    ++m.rows;
-    m.mean += std::abs(*r.scaling_error);
-    m.bias += *r.scaling_error;
-    m.worst = std::max(m.worst, std::abs(*r.scaling_error));
-    null += std::abs(*r.constant_rate_s / r.point->step_s - 1);
-  }
-  if (m.rows > 0) m.mean /= m.rows, m.bias /= m.rows, m.constant_rate = null / m.rows;
-  return m;
+  MeanOf sum("scaling out, relative to the fewest GPUs");
+  for (const Row& r : rows)
+    if (r.scaling_error && !r.point->poor())
+      sum.add(*r.point, *r.scaling_error, {}, r.constant_rate_s, {});
+  return sum.mean();
 }
 
 std::string percent(const std::optional<double>& part) {
@@ -72,6 +44,36 @@ nlohmann::ordered_json optional_number(const std::optional<double>& value) {
 }
 
 }  // namespace
+
+void MeanOf::add(const Point& point, double error, std::optional<bool> covered,
+                 const std::optional<double>& constant_rate_s,
+                 const std::optional<double>& one_efficiency_s) {
+  const double w = point.weight;
+  ++sum_.rows;
+  weight_ += w;
+  sum_.mean += w * std::abs(error);
+  sum_.bias += w * error;
+  sum_.worst = std::max(sum_.worst, std::abs(error));
+  sum_.covered = covered ? sum_.covered + (*covered ? w : 0) : -1;
+  const auto add_null = [&](std::optional<double>& sum, double& weight,
+                            const std::optional<double>& seconds) {
+    if (!seconds) return;
+    sum = sum.value_or(0) + w * std::abs(*seconds / point.step_s - 1);
+    weight += w;
+  };
+  add_null(sum_.constant_rate, of_constant_rate_, constant_rate_s);
+  add_null(sum_.one_efficiency, of_one_efficiency_, one_efficiency_s);
+}
+
+Mean MeanOf::mean() const {
+  Mean m = sum_;
+  if (m.rows == 0) return m;
+  m.mean /= weight_, m.bias /= weight_;
+  if (m.covered >= 0) m.covered /= weight_;
+  if (m.constant_rate) *m.constant_rate /= of_constant_rate_;
+  if (m.one_efficiency) *m.one_efficiency /= of_one_efficiency_;
+  return m;
+}
 
 std::vector<Mean> means(const std::vector<Row>& rows) {
   std::map<std::pair<std::string, std::string>, bool> kinds;

@@ -23,7 +23,7 @@ struct Row {
   bool contains_measured() const { return low_s <= point->step_s && point->step_s <= high_s; }
 };
 
-/// Means of |error| over rows.
+/// Means of |error| over rows, each with the weight of its point.
 struct Mean {
   std::string name;
   int rows = 0, parts = 0;  // parts that were left out, each for itself; 0: these are fitted
@@ -31,6 +31,22 @@ struct Mean {
   double covered = 0;  // the part of the rows whose interval contains the measurement; -1: none has
   std::optional<double> constant_rate,
       one_efficiency;  // of the null models, over rows that have one
+};
+
+/// Sums up rows for a mean.
+class MeanOf {
+ public:
+  explicit MeanOf(std::string name) { sum_.name = std::move(name); }
+  /// `covered`: the interval of the prediction contains the measurement; null: it has no interval.
+  /// Null models may have no prediction, in seconds per step.
+  void add(const Point& point, double error, std::optional<bool> covered,
+           const std::optional<double>& constant_rate_s,
+           const std::optional<double>& one_efficiency_s);
+  Mean mean() const;
+
+ private:
+  Mean sum_;
+  double weight_ = 0, of_constant_rate_ = 0, of_one_efficiency_ = 0;
 };
 
 /// Means below a line of titles, of which `first` is that of the names, as text and as Markdown;

@@ -134,7 +134,22 @@ def what_is_left_out_does_not_help_its_own_prediction():
                zip(once["nothing (the fit)"], twice["nothing (the fit)"])), (once, twice)
 
 
-for test in (recomputation_follows_the_published_part,
+def composed_rows_share_the_weight_of_one():
+    def mean(composed):
+        rows = [dict(POINT, global_batch=32 * n, step_s=0.05 * n, composed=composed)
+                for n in (1, 2, 4)]
+        found = points(rows + [dict(POINT, gpus=16, global_batch=64, step_s=0.2)])
+        errors = [abs(p["error"]) for p in found["points"]]
+        return errors, {m["name"]: m for m in found["means"]}["all"]
+    errors, apart = mean(False)
+    assert close(apart["mean_error"], sum(errors) / 4), (errors, apart)
+    _, composed = mean(True)
+    assert close(composed["mean_error"], (sum(errors[:3]) / 3 + errors[3]) / 2), (errors, composed)
+    assert composed["rows"] == 4 and close(composed["worst_error"], max(errors)), composed
+
+
+for test in (composed_rows_share_the_weight_of_one,
+             recomputation_follows_the_published_part,
              a_source_that_does_not_say_recomputes_only_what_does_not_fit,
              an_unpublished_micro_batch_is_the_largest_that_fits,
              recomputed_operations_count_where_the_source_counts_them,
