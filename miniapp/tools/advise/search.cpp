@@ -100,12 +100,18 @@ void make_exact(Advice& advice) {
   }
 }
 
-// Nobody should change a key for nothing, or go without room for it.
+// Nobody should change a key for nothing, or go without room for what no prediction can tell.
 void prefer_the_plainest(Advice& advice) {
   std::vector<Candidate>& candidates = advice.candidates;
-  const double limit = candidates.front().step_s * (1 + no_difference);
-  const auto end = std::find_if(candidates.begin(), candidates.end(),
-                                [&](const Candidate& c) { return c.step_s > limit || !c.exact; });
+  const auto end_of = [&](double step_s) {
+    return std::find_if(candidates.begin(), candidates.end(),
+                        [=](const Candidate& c) { return c.step_s > step_s || !c.exact; });
+  };
+  const double fastest = candidates.front().step_s;
+  const auto hardly_slower = end_of(fastest * (1 + worth_of_room));
+  const auto roomy =
+      std::find_if(candidates.begin(), hardly_slower, [](const Candidate& c) { return !c.tight; });
+  const auto end = end_of((roomy == hardly_slower ? fastest : roomy->step_s) * (1 + no_difference));
   const auto cost = [&](const Candidate& c) {
     const auto changed = knob_changes(c.changes, advice.given_beside(c), c.values).size();
     return std::tuple(c.tight, changed, c.changes.size(), c.bytes[Tier::device]);
@@ -248,7 +254,7 @@ void judge_given(Advice& advice) {
     advice.given_batch = batch.global;
   } catch (const DeckError&) {
     batch = {deck.zero.train_batch_size.value_or(0), deck.zero.micro_batch_size.value_or(0),
-             deck.zero.accumulation_steps.value_or(0)};
+             deck.zero.accumulation_steps.value_or(1)};
   }
   advice.given = knob_values(deck, batch);
   for (int stage = 0; stage <= 3; ++stage)

@@ -18,12 +18,17 @@ namespace shardmark {
 /// show it.
 inline constexpr double no_difference = 0.0005;
 
+/// The part of a step for which nobody should run without room in memory. Predictions are not that
+/// good.
+inline constexpr double worth_of_room = 0.01;
+
 struct Advice {
   AdviseCase question;
   Deck deck;                                       // without changes
   std::int64_t global_batch = 0, given_batch = 0;  // of the candidates; of the deck, 0: none
   // The candidates that fit, one per plan, sorted by step time; but the first one is the one with
-  // the fewest changes among those that are as fast as the fastest. The best of each stage is
+  // the fewest changes among those that are as fast as the fastest, or as the fastest with room if
+  // that one is hardly slower. The best of each stage is
   // exact. Stages with the same plan share a row, and are named in its `without_effect`.
   std::vector<Candidate> candidates;
   std::vector<Candidate> refused;
