@@ -71,6 +71,11 @@ struct ThreadRow {
     else
       loop(n, [&](std::int64_t j) { round_to(to[j], f(j)); });
   }
+  /// to[j] = f(from[j]...) for j in [0, n), in fp32 and rounded once. `to` may be among `from`.
+  template<class T, class F, class... From>
+  KOKKOS_INLINE_FUNCTION void map(std::int64_t n, T* to, const F& f, const From*... from) const {
+    loop(n, [&](std::int64_t j) { round_to(to[j], f(widen(from[j])...)); });
+  }
   /// Calls `f()` once per row, however many threads share the row.
   template<class F>
   KOKKOS_INLINE_FUNCTION void once(const F& f) const {
@@ -134,6 +139,11 @@ struct WarpRow {
       const std::int64_t j = run * N;
       f(j, elems_of_run<N>(j, elems));
     });
+  }
+  template<class T, class F, class... From>
+  KOKKOS_INLINE_FUNCTION void map(std::int64_t elems, T* to, const F& f,
+                                  const From*... from) const {
+    runs(elems, [&](std::int64_t j, int n) { store_mapped(to + j, n, f, run_at(from + j, n)...); });
   }
   /// Returns the sum of the parts to which `f(j, n, part)` adds, for the runs [j, j + n) of
   /// [0, elems).
@@ -252,6 +262,44 @@ void for_each_value(const Context& ctx, const std::string& label, std::int64_t e
     for_each_run(ctx, label, elems, body);
   else
     for_each_elem(ctx, label, elems, body);
+}
+
+/// The bodies of map_values.
+template<class F, class T, class A>
+struct MapBody {
+  F f;
+  T* to;
+  const A* a;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { round_to(to[i], f(widen(a[i]))); }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    store_mapped(to + at, n, f, run_at(a + at, n));
+  }
+};
+template<class F, class T, class A, class B>
+struct MapTwoBody {
+  F f;
+  T* to;
+  const A* a;
+  const B* b;
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
+    round_to(to[i], f(widen(a[i]), widen(b[i])));
+  }
+  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
+    store_mapped(to + at, n, f, run_at(a + at, n), run_at(b + at, n));
+  }
+};
+
+/// to[i] = f(a[i]), or f(a[i], b[i]), for i in [0, elems), in fp32 and rounded once, as the kernel
+/// `label`. `to` may be a or b.
+template<class T, class F, class A>
+void map_values(const Context& ctx, const std::string& label, std::int64_t elems, T* to, const F& f,
+                const A* a) {
+  for_each_value(ctx, label, elems, MapBody<F, T, A>{f, to, a});
+}
+template<class T, class F, class A, class B>
+void map_values(const Context& ctx, const std::string& label, std::int64_t elems, T* to, const F& f,
+                const A* a, const B* b) {
+  for_each_value(ctx, label, elems, MapTwoBody<F, T, A, B>{f, to, a, b});
 }
 
 }  // namespace shardmark::kernel

@@ -115,6 +115,25 @@ KOKKOS_INLINE_FUNCTION void store_run(Dtype dtype, void* to, std::int64_t at, in
   store_run(static_cast<float*>(to) + at, n, values);
 }
 
+/// The values of a run in fp32.
+struct Run {
+  float values[run_elems];
+};
+/// Returns the elements from[0, n), and zeros after them.
+template<class T>
+KOKKOS_INLINE_FUNCTION Run run_at(const T* from, int n) {
+  Run run;
+  load_run(from, n, run.values);
+  return run;
+}
+/// to[j] = f(runs.values[j]...) for j in [0, n), rounded once.
+template<class T, class F, class... Runs>
+KOKKOS_INLINE_FUNCTION void store_mapped(T* to, int n, const F& f, const Runs&... runs) {
+  Run mapped;
+  for (int j = 0; j < run_elems; ++j) mapped.values[j] = f(runs.values[j]...);
+  store_run(to, n, mapped.values);
+}
+
 /// Copies n elements of T, n <= N, without a change of a bit.
 template<int N, class T>
 KOKKOS_INLINE_FUNCTION void copy_run(T* to, const T* from, int n) {

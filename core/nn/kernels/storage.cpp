@@ -286,9 +286,7 @@ void clear(const Context& ctx, std::int64_t bytes, void* data) {
 void flag_not_finite(const Context& ctx, std::int64_t elems, ConstStored x, std::uint8_t* flag,
                      bool first) {
   if (first) clear(ctx, 1, flag);
-  with_storage(x.dtype, [&](auto type) {
-    find_not_finite(ctx, elems, static_cast<const decltype(type)*>(x.data), flag);
-  });
+  with_elements([&](auto* from) { find_not_finite(ctx, elems, from, flag); }, x);
 }
 
 void interleave(const Context& ctx, std::int64_t elems, int rows, std::int64_t row_elems,

@@ -53,15 +53,26 @@ struct ConstStored {
   const void* data;
 };
 
-/// Calls `f` with a value of the type of x and one of the type of dy. The latter is the same type,
-/// or fp32 for gradients that are sums of several products.
-template<class F>
-void with_types(ConstStored x, ConstStored dy, const F& f) {
-  with_storage(x.dtype, [&](auto type) {
-    if (dy.dtype == Dtype::fp32)
-      f(type, float{});
+/// Returns f(pointers to the elements of these tensors, which all have the type of the first one).
+/// Throws PlanError for other types. `f` calls a function template that launches the kernel, since
+/// nvcc accepts no kernel inside a generic lambda.
+template<class F, class First, class... Others>
+auto with_elements(const F& f, First first, Others... others) {
+  return with_storage(first.dtype, [&](auto type) {
+    using T = decltype(type);
+    return f(first.template as<T>(), others.template as<T>()...);
+  });
+}
+/// The same with a tensor before the others that has their type or is in fp32, as gradients are
+/// that are sums of several products.
+template<class F, class Sums, class First, class... Others>
+void with_elements_and_sums(const F& f, Sums sums, First first, Others... others) {
+  with_storage(first.dtype, [&](auto type) {
+    using T = decltype(type);
+    if (sums.dtype == Dtype::fp32)
+      f(sums.template as<float>(), first.template as<T>(), others.template as<T>()...);
     else
-      f(type, type);
+      f(sums.template as<T>(), first.template as<T>(), others.template as<T>()...);
   });
 }
 

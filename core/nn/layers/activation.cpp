@@ -14,12 +14,12 @@ struct PlainUp {
 };
 struct GeluTanh : PlainUp {
   static constexpr const char* name = "gelu";
-  KOKKOS_INLINE_FUNCTION float value(float x) const { return gelu_f32(x); }
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return gelu_f32(x); }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const { return gelu_with_slope_f32(x); }
 };
 struct GeluExact : PlainUp {
   static constexpr const char* name = "gelu_exact";
-  KOKKOS_INLINE_FUNCTION float value(float x) const { return x * share(x); }
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x * share(x); }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
     constexpr float density = 0.398942280401432678f;  // 1 / sqrt(2 pi)
     const float part = share(x);
@@ -32,14 +32,14 @@ struct GeluExact : PlainUp {
 };
 struct Relu : PlainUp {
   static constexpr const char* name = "relu";
-  KOKKOS_INLINE_FUNCTION float value(float x) const { return x > 0 ? x : 0.0f; }
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x > 0 ? x : 0.0f; }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
-    return {value(x), x > 0 ? 1.0f : 0.0f};
+    return {(*this)(x), x > 0 ? 1.0f : 0.0f};
   }
 };
 struct Silu : PlainUp {
   static constexpr const char* name = "swiglu";
-  KOKKOS_INLINE_FUNCTION float value(float x) const { return x * logistic_f32(x).value; }
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const { return x * logistic_f32(x).value; }
   KOKKOS_INLINE_FUNCTION GeluValue with_slope(float x) const {
     const Logistic s = logistic_f32(x);
     const float silu = x * s.value;
@@ -55,7 +55,7 @@ struct LimitedSilu {
 
   explicit LimitedSilu(const GateRule& rule) : up_rule(rule), gain(static_cast<float>(rule.gain)) {}
   KOKKOS_INLINE_FUNCTION float up(float u) const { return up_rule(u); }
-  KOKKOS_INLINE_FUNCTION float value(float x) const {
+  KOKKOS_INLINE_FUNCTION float operator()(float x) const {
     const float g = x > up_rule.limit ? up_rule.limit : x;
     return g * logistic_f32(gain * g).value;
   }
@@ -91,23 +91,6 @@ std::string label(const char* pass) {
 
 using Values = float[kernel::run_elems];
 
-/// y = f(x).
-template<class T, class F>
-struct Alone {
-  F f;
-  const T* x;
-  T* y;
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const {
-    round_to(y[i], f.value(widen(x[i])));
-  }
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
-    Values v;
-    kernel::load_run(x + at, n, v);
-    for (float& value : v) value = f.value(value);
-    kernel::store_run(y + at, n, v);
-  }
-};
-
 /// y = f(x), d = d * f'(x).
 template<class T, class F>
 struct AloneBackward {
@@ -140,13 +123,13 @@ struct Gate {
   const T *gate, *up;
   T* y;
   KOKKOS_INLINE_FUNCTION void element(std::int64_t i, std::int64_t at) const {
-    round_to(y[i], f.value(widen(gate[at])) * f.up(widen(up[at])));
+    round_to(y[i], f(widen(gate[at])) * f.up(widen(up[at])));
   }
   KOKKOS_INLINE_FUNCTION void run(std::int64_t i, std::int64_t at, int n) const {
     Values g, u;
     kernel::load_run(gate + at, n, g);
     kernel::load_run(up + at, n, u);
-    for (int j = 0; j < kernel::run_elems; ++j) g[j] = f.value(g[j]) * f.up(u[j]);
+    for (int j = 0; j < kernel::run_elems; ++j) g[j] = f(g[j]) * f.up(u[j]);
     kernel::store_run(y + i, n, g);
   }
 };
@@ -224,14 +207,13 @@ void for_each_gate(const Context& ctx, const std::string& name, const GatedRows&
 
 void activation_forward(const Context& ctx, Activation f, std::int64_t elems, ConstStored x,
                         Stored y) {
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    with_activation(f, [&](auto g) {
-      using F = decltype(g);
-      kernel::for_each_value(ctx, label<F>("_forward"), elems,
-                             Alone<T, F>{g, x.as<T>(), y.as<T>()});
-    });
-  });
+  with_elements(
+      [&](auto* from, auto* to) {
+        with_activation(f, [&](auto g) {
+          kernel::map_values(ctx, label<decltype(g)>("_forward"), elems, to, g, from);
+        });
+      },
+      x, y);
 }
 
 void activation_backward(const Context& ctx, Activation f, std::int64_t elems, ConstStored x,

@@ -205,20 +205,11 @@ void cross_entropy_typed(const Context& ctx, const TransformerDims& dims,
       });
 }
 
-/// Logits times a factor, and below a cap if that is not 0.
-template<class T>
-struct ShapeLogits {
-  T* z;
+/// A logit times a factor, and below a cap if that is not 0.
+struct ShapeLogit {
   float inner, cap;
-  KOKKOS_INLINE_FUNCTION float of(float logit) const {
+  KOKKOS_INLINE_FUNCTION float operator()(float logit) const {
     return cap > 0 ? cap * tanh_f32(inner * logit) : inner * logit;
-  }
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t i) const { round_to(z[i], of(widen(z[i]))); }
-  KOKKOS_INLINE_FUNCTION void operator()(std::int64_t at, int n) const {
-    float values[kernel::run_elems];
-    kernel::load_run(z + at, n, values);
-    for (float& v : values) v = of(v);
-    kernel::store_run(z + at, n, values);
   }
 };
 
@@ -236,23 +227,24 @@ HeadPieces::HeadPieces(const TransformerDims& dims)
 
 void shape_logits(const Context& ctx, std::int64_t elems, Stored logits, const LogitShape& shape) {
   const float cap = shape.cap, inner = cap > 0 ? shape.factor / cap : shape.factor;
-  with_storage(logits.dtype, [&](auto type) {
-    using T = decltype(type);
-    kernel::for_each_value(ctx, "shardmark::shape_logits", elems,
-                           ShapeLogits<T>{logits.as<T>(), inner, cap});
-  });
+  with_elements(
+      [&](auto* z) {
+        kernel::map_values(ctx, "shardmark::shape_logits", elems, z, ShapeLogit{inner, cap}, z);
+      },
+      logits);
 }
 
 void cross_entropy(const Context& ctx, const TransformerDims& dims, const std::int32_t* tokens,
                    Stored logits, float* row_loss, float scale, const LogitShape& shape) {
-  with_storage(logits.dtype, [&](auto type) {
-    auto* z = logits.as<decltype(type)>();
-    if (shape.none())
-      cross_entropy_typed(ctx, dims, tokens, z, row_loss, scale, Unshaped());
-    else
-      cross_entropy_typed(ctx, dims, tokens, z, row_loss, scale,
-                          Shaped{shape.factor, shape.cap > 0 ? 1 / shape.cap : 0});
-  });
+  with_elements(
+      [&](auto* z) {
+        if (shape.none())
+          cross_entropy_typed(ctx, dims, tokens, z, row_loss, scale, Unshaped());
+        else
+          cross_entropy_typed(ctx, dims, tokens, z, row_loss, scale,
+                              Shaped{shape.factor, shape.cap > 0 ? 1 / shape.cap : 0});
+      },
+      logits);
 }
 
 void mean_loss(const Context& ctx, std::int64_t rows, const float* row_loss, double* loss,

@@ -33,10 +33,8 @@ void move_rows(const Context& ctx, const char* label, const ExpertArrivals& by,
 
 void move_stored(const Context& ctx, const char* label, const ExpertArrivals& by,
                  std::int64_t columns, ConstStored from, Stored to, bool sorts) {
-  with_storage(from.dtype, [&](auto type) {
-    using T = decltype(type);
-    move_rows(ctx, label, by, columns, from.as<T>(), to.as<T>(), sorts);
-  });
+  with_elements([&](auto*... data) { move_rows(ctx, label, by, columns, data..., sorts); }, from,
+                to);
 }
 
 template<class T>
@@ -181,10 +179,8 @@ void unsort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::in
 
 void weigh_gradients(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored dy,
                      ConstStored returned, Stored sorted, float* dweights) {
-  with_storage(dy.dtype, [&](auto type) {
-    using T = decltype(type);
-    weigh_each(ctx, routes, columns, dy.as<T>(), returned.as<T>(), sorted.as<T>(), dweights);
-  });
+  with_elements([&](auto*... data) { weigh_each(ctx, routes, columns, data..., dweights); }, dy,
+                returned, sorted);
 }
 
 void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes) {
@@ -221,30 +217,24 @@ void collect_lane(const Context& ctx, const Routes& routes, const PairLanes& lan
   collect_pairs(ctx, "shardmark::collect_lane",
                 {lanes.sources + first, lanes.places, routes.per_token}, columns, x,
                 rows.at(first * columns));
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    describe_lane(ctx, routes, lanes, pairs, pairs.weights.as<T>());
-  });
+  with_elements([&](auto* weights) { describe_lane(ctx, routes, lanes, pairs, weights); },
+                pairs.weights);
 }
 
 void weigh_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes,
                  std::int64_t columns, ConstStored dy, ConstStored returned, Stored rows,
                  Stored weights) {
-  with_storage(dy.dtype, [&](auto type) {
-    using T = decltype(type);
-    weigh_all(ctx, routes, lanes, columns, dy.as<T>(), returned.as<T>(), rows.as<T>(),
-              weights.as<T>());
-  });
+  with_elements([&](auto*... data) { weigh_all(ctx, routes, lanes, columns, data...); }, dy,
+                returned, rows, weights);
 }
 
 void combine_lane(const Context& ctx, const Routes& routes, const PairLanes& lanes,
                   std::int64_t columns, ConstStored rows, ConstStored weights, Stored dx, bool add,
                   float* dweights) {
-  with_types(rows, dx, [&](auto type, auto dx_type) {
-    using T = decltype(type);
-    combine_own(ctx, routes, lanes, columns, rows.as<T>(), dx.as<decltype(dx_type)>(), add);
-    own_weights(ctx, routes, lanes, weights.as<T>(), dweights);
-  });
+  with_elements_and_sums(
+      [&](auto* to, auto* from) { combine_own(ctx, routes, lanes, columns, from, to, add); }, dx,
+      rows);
+  with_elements([&](auto* w) { own_weights(ctx, routes, lanes, w, dweights); }, weights);
 }
 
 }  // namespace shardmark

@@ -279,35 +279,25 @@ void position_backward(const Context& ctx, const TransformerDims& dims, const T*
 
 void token_embedding_forward(const Context& ctx, const TransformerDims& dims,
                              const std::int32_t* tokens, ConstStored wte, Stored x) {
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    token_forward(ctx, dims, tokens, wte.as<T>(), x.as<T>());
-  });
+  with_elements([&](auto*... data) { token_forward(ctx, dims, tokens, data...); }, wte, x);
 }
 
 void position_embedding_forward(const Context& ctx, const TransformerDims& dims, ConstStored wpe,
                                 Stored x) {
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    position_forward(ctx, dims, wpe.as<T>(), x.as<T>());
-  });
+  with_elements([&](auto*... data) { position_forward(ctx, dims, data...); }, wpe, x);
 }
 
 void token_embedding_backward(const Context& ctx, const TransformerDims& dims,
                               const std::int32_t* tokens, ConstStored dx, Stored dwte,
                               bool accumulate) {
-  with_storage(dx.dtype, [&](auto type) {
-    using T = decltype(type);
-    token_backward(ctx, dims, tokens, dx.as<T>(), dwte.as<T>(), accumulate);
-  });
+  with_elements([&](auto*... data) { token_backward(ctx, dims, tokens, data..., accumulate); }, dx,
+                dwte);
 }
 
 void position_embedding_backward(const Context& ctx, const TransformerDims& dims, ConstStored dx,
                                  Stored dwpe, bool accumulate) {
-  with_storage(dx.dtype, [&](auto type) {
-    using T = decltype(type);
-    position_backward(ctx, dims, dx.as<T>(), dwpe.as<T>(), accumulate);
-  });
+  with_elements([&](auto*... data) { position_backward(ctx, dims, data..., accumulate); }, dx,
+                dwpe);
 }
 
 }  // namespace shardmark

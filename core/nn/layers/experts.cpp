@@ -98,8 +98,8 @@ void add_shared(const Context& ctx, const SharedExpert& s, const T* sum, T* y) {
 }
 
 template<class T, class X>
-void add_shared_backward(const Context& ctx, const SharedExpert& s, const T* dy, float* dlogits,
-                         X* dx, T* dout) {
+void add_shared_backward(const Context& ctx, const SharedExpert& s, float* dlogits, X* dx,
+                         const T* dy, T* dout) {
   const T *weight = s.weight.as<T>(), *out = s.out.as<T>();
   const std::int64_t h = s.columns;
   const float* factors = s.factor;
@@ -149,10 +149,7 @@ void shared_weight_backward(const Context& ctx, const SharedExpert& s, const flo
 
 void collect_pairs(const Context& ctx, const char* label, const PlacedPairs& pairs,
                    std::int64_t columns, ConstStored x, Stored rows) {
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    collect(ctx, label, pairs, columns, x.as<T>(), rows.as<T>());
-  });
+  with_elements([&](auto*... data) { collect(ctx, label, pairs, columns, data...); }, x, rows);
 }
 
 void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored x,
@@ -163,51 +160,36 @@ void collect_rows(const Context& ctx, const Routes& routes, std::int64_t columns
 
 void combine_rows(const Context& ctx, const Routes& routes, std::int64_t columns,
                   const float* weights, ConstStored sorted, Stored y, bool add) {
-  with_types(sorted, y, [&](auto type, auto y_type) {
-    using T = decltype(type);
-    using Y = decltype(y_type);
-    combine(ctx, routes, columns, weights, sorted.as<T>(), y.as<Y>(), add);
-  });
+  with_elements_and_sums(
+      [&](auto* to, auto* from) { combine(ctx, routes, columns, weights, from, to, add); }, y,
+      sorted);
 }
 
 void weigh_pairs(const Context& ctx, const Routes& routes, const GatedRows& size,
                  const GateRule& rule, ConstStored gate_up, Stored act, Stored dgate_up,
                  float* dweights) {
-  with_storage(act.dtype, [&](auto type) {
-    using T = decltype(type);
-    weigh(ctx, routes, size, UpRule(rule), gate_up.as<T>(), act.as<T>(), dgate_up.as<T>(),
-          dweights);
-  });
+  with_elements([&](auto*... data) { weigh(ctx, routes, size, UpRule(rule), data..., dweights); },
+                gate_up, act, dgate_up);
 }
 
 void weigh_rows(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored bias,
                 Stored rows, float* dweights) {
-  with_storage(rows.dtype, [&](auto type) {
-    using T = decltype(type);
-    weigh_outputs(ctx, routes, columns, bias.as<T>(), rows.as<T>(), dweights);
-  });
+  with_elements([&](auto*... data) { weigh_outputs(ctx, routes, columns, data..., dweights); },
+                bias, rows);
 }
 
 void add_shared_expert(const Context& ctx, const SharedExpert& e, ConstStored sum, Stored y) {
-  with_storage(y.dtype, [&](auto type) {
-    using T = decltype(type);
-    add_shared(ctx, e, sum.as<T>(), y.as<T>());
-  });
+  with_elements([&](auto*... data) { add_shared(ctx, e, data...); }, sum, y);
 }
 
 void add_shared_expert_backward(const Context& ctx, const SharedExpert& e, ConstStored dy,
                                 float* dlogits, Stored dx, Stored dout, Stored dweight,
                                 bool accumulate) {
-  with_types(dy, dx, [&](auto type, auto dx_type) {
-    using T = decltype(type);
-    using X = decltype(dx_type);
-    add_shared_backward(ctx, e, dy.as<T>(), dlogits, dx.as<X>(), dout.as<T>());
-  });
+  with_elements_and_sums([&](auto*... t) { add_shared_backward(ctx, e, dlogits, t...); }, dx, dy,
+                         dout);
   if (dweight.data == nullptr) return;  // it is frozen
-  with_storage(e.x.dtype, [&](auto type) {
-    using T = decltype(type);
-    shared_weight_backward(ctx, e, dlogits, dweight.as<T>(), accumulate);
-  });
+  with_elements([&](auto* to) { shared_weight_backward(ctx, e, dlogits, to, accumulate); },
+                dweight);
 }
 
 }  // namespace shardmark

@@ -91,10 +91,7 @@ void resize(const Context& ctx, std::int64_t rows, std::int64_t heads, const T* 
 
 void arrange_heads(const Context& ctx, const TransformerDims& dims, ConstStored from, Stored to,
                    bool joined) {
-  with_storage(from.dtype, [&](auto type) {
-    using T = decltype(type);
-    arrange(ctx, dims, from.as<T>(), to.as<T>(), joined);
-  });
+  with_elements([&](auto*... data) { arrange(ctx, dims, data..., joined); }, from, to);
 }
 
 void spread_latent(const Context& ctx, const TransformerDims& dims,
@@ -118,10 +115,11 @@ void collect_latent(const Context& ctx, const TransformerDims& dims, ConstStored
 
 void resize_heads(const Context& ctx, const TransformerDims& dims, ConstStored from,
                   std::int64_t from_channels, Stored to, std::int64_t to_channels) {
-  with_storage(from.dtype, [&](auto type) {
-    using T = decltype(type);
-    resize(ctx, dims.rows(), dims.heads, from.as<T>(), from_channels, to.as<T>(), to_channels);
-  });
+  with_elements(
+      [&](auto* x, auto* y) {
+        resize(ctx, dims.rows(), dims.heads, x, from_channels, y, to_channels);
+      },
+      from, to);
 }
 
 }  // namespace shardmark

@@ -46,11 +46,18 @@ struct NoBiases {
 };
 
 template<class T, class F>
-void with_weights(ConstStored weight, const NormRule& rule, const F& f) {
-  if (weight.data == nullptr)
+void with_weights(const T* weight, const NormRule& rule, const F& f) {
+  if (weight == nullptr)
     f(NoWeights());
   else
-    f(Weights<T>{weight.as<T>(), rule.offset});
+    f(Weights<T>{weight, rule.offset});
+}
+template<class T, class F>
+void with_biases(const T* bias, const F& f) {
+  if (bias == nullptr)
+    f(NoBiases());
+  else
+    f(Biases<T>{bias});
 }
 
 /// Mean and variance of the elements of a row.
@@ -212,8 +219,8 @@ struct CenteredTerms {
 };
 
 template<class T, class D>
-void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-                     const float* mean, const float* rstd, const D* dy, T* dweight, T* dbias,
+void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden, const float* mean,
+                     const float* rstd, const D* dy, const T* x, T* dweight, T* dbias,
                      bool accumulate) {
   const CenteredTerms<T, D> weight_terms{hidden, x, mean, rstd, dy};
   const kernel::Elements<D> bias_terms{dy, hidden};
@@ -230,39 +237,36 @@ void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
 void layer_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
                         ConstStored weight, ConstStored bias, Stored y, float* mean, float* rstd,
                         const NormRule& rule) {
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    with_weights<T>(weight, rule, [&](auto w) {
-      if (bias.data == nullptr)
-        forward(ctx, rows, hidden, x.as<T>(), w, NoBiases(), y.as<T>(), mean, rstd, rule.eps);
-      else
-        forward(ctx, rows, hidden, x.as<T>(), w, Biases<T>{bias.as<T>()}, y.as<T>(), mean, rstd,
-                rule.eps);
-    });
-  });
+  with_elements(
+      [&](auto* from, auto* factors, auto* terms, auto* to) {
+        with_weights(factors, rule, [&](auto w) {
+          with_biases(terms, [&](auto b) {
+            forward(ctx, rows, hidden, from, w, b, to, mean, rstd, rule.eps);
+          });
+        });
+      },
+      x, weight, bias, y);
 }
 
 void layer_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                                ConstStored x, const float* mean, const float* rstd,
                                ConstStored weight, ConstStored dy, Stored dx, bool accumulate,
                                const NormRule& rule) {
-  with_types(x, dy, [&](auto type, auto dy_type) {
-    using T = decltype(type);
-    with_weights<T>(weight, rule, [&](auto w) {
-      input_gradient(ctx, rows, hidden, x.as<T>(), mean, rstd, w, dy.as<decltype(dy_type)>(),
-                     dx.as<T>(), accumulate);
-    });
-  });
+  with_elements_and_sums(
+      [&](auto* of_y, auto* from, auto* factors, auto* to) {
+        with_weights(factors, rule, [&](auto w) {
+          input_gradient(ctx, rows, hidden, from, mean, rstd, w, of_y, to, accumulate);
+        });
+      },
+      dy, x, weight, dx);
 }
 
 void layer_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                                 ConstStored x, const float* mean, const float* rstd, ConstStored dy,
                                 Stored dweight, Stored dbias, bool accumulate) {
-  with_types(x, dy, [&](auto type, auto dy_type) {
-    using T = decltype(type);
-    backward_params(ctx, rows, hidden, x.as<T>(), mean, rstd, dy.as<decltype(dy_type)>(),
-                    dweight.as<T>(), dbias.as<T>(), accumulate);
-  });
+  with_elements_and_sums(
+      [&](auto*... t) { backward_params(ctx, rows, hidden, mean, rstd, t..., accumulate); }, dy, x,
+      dweight, dbias);
 }
 
 }  // namespace shardmark

@@ -12,7 +12,7 @@
 namespace shardmark {
 namespace {
 
-// The sum of the squares of a row, and the row times `scale` and its factors.
+// The sum of the squares of a row.
 template<class T>
 KOKKOS_INLINE_FUNCTION float squares_of(const kernel::ThreadRow& row, std::int64_t hidden,
                                         const T* x) {
@@ -27,37 +27,25 @@ KOKKOS_INLINE_FUNCTION float squares_of(const kernel::WarpRow& row, std::int64_t
     for (const float v : values) part += v * v;
   });
 }
-template<class T>
-KOKKOS_INLINE_FUNCTION void scale_row(const kernel::ThreadRow& row, std::int64_t hidden, const T* x,
-                                      float scale, const T* weight, float offset, T* y) {
-  row.loop(hidden, [&](std::int64_t j) {
-    round_to(y[j], widen(x[j]) * scale * (offset + widen(weight[j])));
-  });
-}
-template<class T>
-KOKKOS_INLINE_FUNCTION void scale_row(const kernel::WarpRow& row, std::int64_t hidden, const T* x,
-                                      float scale, const T* weight, float offset, T* y) {
-  row.runs(hidden, [&](std::int64_t j, int n) {
-    float values[kernel::run_elems], w[kernel::run_elems];
-    kernel::load_run(x + j, n, values);
-    kernel::load_run(weight + j, n, w);
-    for (int i = 0; i < kernel::run_elems; ++i) values[i] = values[i] * scale * (offset + w[i]);
-    kernel::store_run(y + j, n, values);
-  });
-}
+// An element times the scale of its row and its factor.
+struct ScaleAndWeigh {
+  float scale, offset;
+  KOKKOS_INLINE_FUNCTION float operator()(float x, float weight) const {
+    return x * scale * (offset + weight);
+  }
+};
 
 template<class T>
-void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-             std::int64_t stride, const T* weight, T* y, float* rstd, NormRule rule) {
+void forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, std::int64_t stride,
+             const T* x, const T* weight, T* y, float* rstd, NormRule rule) {
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_forward", rows,
       KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         const T *x_row = x + r * stride, *w = weight;
-        T* y_row = y + r * hidden;
         const float squares = squares_of(row, hidden, x_row);
         const float scale = 1.0f / std::sqrt(squares / static_cast<float>(hidden) + rule.eps);
         row.once([&] { rstd[r] = scale; });
-        scale_row(row, hidden, x_row, scale, w, rule.offset, y_row);
+        row.map(hidden, y + r * hidden, ScaleAndWeigh{scale, rule.offset}, x_row, w);
       });
 }
 
@@ -109,8 +97,8 @@ struct InputGradientRow {
 
 // With g = dy * weight and n = x * rstd: dx = rstd * (g - n * mean(g * n)).
 template<class T, class D>
-void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-                    std::int64_t stride, const float* rstd, const T* weight, const D* dy, T* dx,
+void input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden, std::int64_t stride,
+                    const float* rstd, const D* dy, const T* x, const T* weight, T* dx,
                     bool accumulate, float offset) {
   kernel::for_each_row(
       ctx, "shardmark::rms_norm_input_gradient", rows,
@@ -143,8 +131,8 @@ struct WeightTerms {
 };
 
 template<class T, class D>
-void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden, const T* x,
-                     std::int64_t stride, const float* rstd, const D* dy, T* dweight,
+void backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
+                     std::int64_t stride, const float* rstd, const D* dy, const T* x, T* dweight,
                      bool accumulate) {
   const WeightTerms<T, D> terms{hidden, stride, x, rstd, dy};
   kernel::for_each_strip(
@@ -164,6 +152,9 @@ struct BothOperands {
   float offset;
   bool add;
 };
+template<class T, class D>
+BothOperands(std::int64_t, std::int64_t, const T*, const T*, const D*, const float*, T*, float*,
+             float, bool) -> BothOperands<T, D>;
 
 /// Both gradients by teams of a GPU, each of which has every n-th row of n teams. A thread has R
 /// runs of columns, whose terms of the weights' gradient it adds up in registers.
@@ -249,32 +240,30 @@ std::int64_t between_rows(std::int64_t hidden, std::int64_t x_stride) {
 void rms_norm_forward(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
                       ConstStored weight, Stored y, float* rstd, const NormRule& rule,
                       std::int64_t x_stride) {
-  with_storage(x.dtype, [&](auto type) {
-    using T = decltype(type);
-    forward(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), weight.as<T>(), y.as<T>(),
-            rstd, rule);
-  });
+  const std::int64_t stride = between_rows(hidden, x_stride);
+  with_elements([&](auto*... t) { forward(ctx, rows, hidden, stride, t..., rstd, rule); }, x,
+                weight, y);
 }
 
 void rms_norm_input_gradient(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                              ConstStored x, const float* rstd, ConstStored weight, ConstStored dy,
                              Stored dx, bool accumulate, const NormRule& rule,
                              std::int64_t x_stride) {
-  with_types(x, dy, [&](auto type, auto dy_type) {
-    using T = decltype(type);
-    input_gradient(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), rstd,
-                   weight.as<T>(), dy.as<decltype(dy_type)>(), dx.as<T>(), accumulate, rule.offset);
-  });
+  const std::int64_t stride = between_rows(hidden, x_stride);
+  with_elements_and_sums(
+      [&](auto*... t) {
+        input_gradient(ctx, rows, hidden, stride, rstd, t..., accumulate, rule.offset);
+      },
+      dy, x, weight, dx);
 }
 
 void rms_norm_backward_params(const Context& ctx, std::int64_t rows, std::int64_t hidden,
                               ConstStored x, const float* rstd, ConstStored dy, Stored dweight,
                               bool accumulate, std::int64_t x_stride) {
-  with_types(x, dy, [&](auto type, auto dy_type) {
-    using T = decltype(type);
-    backward_params(ctx, rows, hidden, x.as<T>(), between_rows(hidden, x_stride), rstd,
-                    dy.as<decltype(dy_type)>(), dweight.as<T>(), accumulate);
-  });
+  const std::int64_t stride = between_rows(hidden, x_stride);
+  with_elements_and_sums(
+      [&](auto*... t) { backward_params(ctx, rows, hidden, stride, rstd, t..., accumulate); }, dy,
+      x, dweight);
 }
 
 bool rms_norm_gradients(const Context& ctx, std::int64_t rows, std::int64_t hidden, ConstStored x,
@@ -291,15 +280,15 @@ bool rms_norm_gradients(const Context& ctx, std::int64_t rows, std::int64_t hidd
   if (std::align(line_bytes, wanted, room, bytes) == nullptr) return false;
   auto* sums = static_cast<float*>(room);
   bool made = false;
-  with_types(x, dy, [&](auto type, auto dy_type) {
-    using T = decltype(type);
-    using D = decltype(dy_type);
-    const BothOperands<T, D> of{rows, hidden,     x.as<T>(), weight.as<T>(), dy.as<D>(),
-                                rstd, dx.as<T>(), sums,      rule.offset,    add};
-    // A team of a host has one thread.
-    constexpr int few = kernel::on_host ? 128 : 1, many = kernel::on_host ? 1024 : 2;
-    made = both_gradients<few>(ctx, teams, of) || both_gradients<many>(ctx, teams, of);
-  });
+  with_elements_and_sums(
+      [&](const auto* of_y, const auto* from, const auto* factors, auto* into) {
+        const BothOperands of{rows, hidden, from, factors,     of_y,
+                              rstd, into,   sums, rule.offset, add};
+        // A team of a host has one thread.
+        constexpr int few = kernel::on_host ? 128 : 1, many = kernel::on_host ? 1024 : 2;
+        made = both_gradients<few>(ctx, teams, of) || both_gradients<many>(ctx, teams, of);
+      },
+      dy, x, weight, dx);
   if (made) bias_backward(ctx, teams, hidden, {Dtype::fp32, sums}, dweight, accumulate);
   return made;
 }

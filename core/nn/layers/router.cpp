@@ -224,10 +224,11 @@ void choose_experts(const Context& ctx, const MoeSpec& moe, const Routes& routes
 
 void choose_experts_backward(const Context& ctx, const MoeSpec& moe, const Routes& routes,
                              const float* dweights, const float* dprobabilities, Stored dlogits) {
-  with_storage(dlogits.dtype, [&](auto type) {
-    using T = decltype(type);
-    choose_backward(ctx, RouterRule(moe), routes, dweights, dprobabilities, dlogits.as<T>());
-  });
+  with_elements(
+      [&](auto*... data) {
+        choose_backward(ctx, RouterRule(moe), routes, dweights, dprobabilities, data...);
+      },
+      dlogits);
 }
 
 }  // namespace shardmark

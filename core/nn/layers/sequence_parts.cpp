@@ -63,31 +63,23 @@ void move_tokens(const Context& ctx, const char* label, const SequenceParts& s, 
 }  // namespace
 
 void split_heads(const Context& ctx, const SequenceParts& shape, ConstStored from, Stored parts) {
-  with_storage(from.dtype, [&](auto type) {
-    using T = decltype(type);
-    split_heads_typed(ctx, shape, from.as<T>(), parts.as<T>());
-  });
+  with_elements([&](auto*... data) { split_heads_typed(ctx, shape, data...); }, from, parts);
 }
 
 void join_heads(const Context& ctx, const SequenceParts& shape, ConstStored parts, Stored into) {
-  with_storage(into.dtype, [&](auto type) {
-    using T = decltype(type);
-    join_heads_typed(ctx, shape, parts.as<T>(), into.as<T>());
-  });
+  with_elements([&](auto*... data) { join_heads_typed(ctx, shape, data...); }, parts, into);
 }
 
 void split_tokens(const Context& ctx, const SequenceParts& shape, ConstStored from, Stored parts) {
-  with_storage(from.dtype, [&](auto type) {
-    using T = decltype(type);
-    move_tokens(ctx, "shardmark::split_tokens", shape, from.as<T>(), parts.as<T>(), true);
-  });
+  with_elements(
+      [&](auto*... data) { move_tokens(ctx, "shardmark::split_tokens", shape, data..., true); },
+      from, parts);
 }
 
 void join_tokens(const Context& ctx, const SequenceParts& shape, ConstStored parts, Stored into) {
-  with_storage(into.dtype, [&](auto type) {
-    using T = decltype(type);
-    move_tokens(ctx, "shardmark::join_tokens", shape, parts.as<T>(), into.as<T>(), false);
-  });
+  with_elements(
+      [&](auto*... data) { move_tokens(ctx, "shardmark::join_tokens", shape, data..., false); },
+      parts, into);
 }
 
 }  // namespace shardmark

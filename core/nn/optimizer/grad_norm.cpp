@@ -244,17 +244,12 @@ struct ClipRun {
 
 void sum_squares(const Context& ctx, std::int64_t elems, ConstStored grad, double* sum,
                  bool first) {
-  with_storage(grad.dtype, [&](auto type) {
-    sum_squares_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data), sum, first);
-  });
+  with_elements([&](auto* g) { sum_squares_typed(ctx, elems, g, sum, first); }, grad);
 }
 
 void sum_squares_exact(const Context& ctx, std::int64_t elems, ConstStored grad,
                        std::int64_t* limbs, bool first) {
-  with_storage(grad.dtype, [&](auto type) {
-    sum_squares_exact_typed(ctx, elems, static_cast<const decltype(type)*>(grad.data), limbs,
-                            first);
-  });
+  with_elements([&](auto* g) { sum_squares_exact_typed(ctx, elems, g, limbs, first); }, grad);
 }
 
 void add_sum(const Context& ctx, double* into, const double* sum) {

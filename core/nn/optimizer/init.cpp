@@ -66,17 +66,16 @@ std::uint64_t hash_typed(const Context& ctx, const T* p, std::int64_t elems,
 void init_param(const Context& ctx, Stored dst, std::int64_t elems, std::int64_t first_in_tensor,
                 std::int64_t tensor, Init init, double std_dev, std::uint64_t seed,
                 const TensorSlice& slice) {
-  with_storage(dst.dtype, [&](auto type) {
-    init_typed(ctx, static_cast<decltype(type)*>(dst.data), elems, first_in_tensor, tensor, init,
-               std_dev, seed, slice);
-  });
+  with_elements(
+      [&](auto* to) {
+        init_typed(ctx, to, elems, first_in_tensor, tensor, init, std_dev, seed, slice);
+      },
+      dst);
 }
 
 std::uint64_t state_hash(const Context& ctx, ConstStored p, std::int64_t elems,
                          std::int64_t first_global_elem) {
-  return with_storage(p.dtype, [&](auto type) {
-    return hash_typed(ctx, static_cast<const decltype(type)*>(p.data), elems, first_global_elem);
-  });
+  return with_elements([&](auto* x) { return hash_typed(ctx, x, elems, first_global_elem); }, p);
 }
 
 }  // namespace shardmark

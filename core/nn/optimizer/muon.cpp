@@ -268,10 +268,8 @@ void orthogonalize(const Context& ctx, const MuonMatrix& matrix, ConstStored fro
 
 void muon_orthogonalize(const Context& ctx, const MuonMatrix& matrix, Stored grad, Stored staged,
                         ConstStored momentum, std::span<std::byte> workspace) {
-  with_storage(grad.dtype, [&](auto type) {
-    using T = decltype(type);
-    orthogonalize(ctx, matrix, grad, grad.as<T>(), staged.as<T>(), momentum.as<T>(), workspace);
-  });
+  with_elements([&](auto*... data) { orthogonalize(ctx, matrix, grad, data..., workspace); }, grad,
+                staged, momentum);
 }
 
 void muon_update(const Context& ctx, std::int64_t elems, float* param, ConstStored update,
