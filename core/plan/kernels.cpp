@@ -30,18 +30,12 @@ std::span<const BufferUse> forward_buffers(Role role) {
   static constexpr std::array second_norm{u(saved)};
   static constexpr std::array last_product{r(saved), w(x_out), w(workspace)};
   static constexpr std::array loss_head{r(tokens), u(saved), w(loss), w(workspace)};
+  if (projection_roles.contains(role)) return product;
   switch (role) {
     case Role::token_embedding: return token;
     case Role::position_embedding: return position;
     case Role::norm1:
     case Role::final_norm: return first_norm;
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::fc:
-    case Role::gate:
-    case Role::up: return product;
     case Role::attn_proj: return attention;
     case Role::norm2: return second_norm;
     case Role::mlp_proj: return last_product;
@@ -61,17 +55,11 @@ std::span<const BufferUse> backward_buffers(Role role) {
   static constexpr std::array first_norm{r(x_in), r(saved), r(workspace), u(dx)};
   static constexpr std::array position{r(dx)};
   static constexpr std::array token{r(tokens), r(dx)};
+  if (projection_roles.contains(role)) return product;
   switch (role) {
     case Role::head: return loss_head;
     case Role::final_norm: return last_norm;
     case Role::mlp_proj: return last_product;
-    case Role::fc:
-    case Role::gate:
-    case Role::up:
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v: return product;
     case Role::norm2: return second_norm;
     case Role::attn_proj: return attention;
     case Role::norm1: return first_norm;

@@ -12,20 +12,13 @@
 namespace shardmark {
 namespace {
 
-// Products whose input is a norm's output.
-bool projects(Role role) {
-  constexpr Role roles[] = {Role::qkv,  Role::q,    Role::k,  Role::v,    Role::q_a, Role::q_b,
-                            Role::kv_a, Role::kv_b, Role::fc, Role::gate, Role::up};
-  return std::find(std::begin(roles), std::end(roles), role) != std::end(roles);
-}
-
 // One call of a module in a block.
 class BlockCall : public BlockTensors {
  public:
   explicit BlockCall(const ModuleCall& call) : BlockTensors(call) {}
 
   void forward(Role role, Tensors t) const {
-    if (projects(role)) return project(t, role);
+    if (projection_roles.contains(role)) return project(t, role);
     switch (role) {
       case Role::norm1: return norm_forward(norm(s_.norm1), t, x_in(), saved(s_.norm1_out));
       case Role::norm2: return norm_forward(norm(s_.norm2), t, norm2_input(), saved(s_.norm2_out));
@@ -56,7 +49,7 @@ class BlockCall : public BlockTensors {
     const BlockBackwardWorkspace w = block_backward_workspace(dims, 0);
     const Scratch scratch(*this, "block", w.gemm);
     const Stored dnorm2 = norm_gradient(scratch, w.dnorm2);
-    if (projects(role)) return product_backward(role, t, g, scratch, w);
+    if (projection_roles.contains(role)) return product_backward(role, t, g, scratch, w);
     switch (role) {
       case Role::post_norm2:
         return norm_backward(norm(s_.post_norm2), t, g, saved(s_.mlp_out),

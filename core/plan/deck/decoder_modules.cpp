@@ -88,56 +88,19 @@ bool some_lack_experts(const Decoder& d) {
   return d.moe.experts == 0 || !std::all_of(layers.begin(), layers.end(), [](auto l) { return l; });
 }
 
-bool in_mixture(Role role) {
-  return role >= Role::router && role <= Role::shared_router;
-}
-
 bool begins_input_gradient(const Decoder& d, Role role) {
-  switch (role) {
-    case Role::attn_proj:
-    case Role::mlp_proj:
-    case Role::fc:
-    case Role::up:
-    case Role::kv_a:
-    case Role::q_b:
-    case Role::kv_b: return true;
-    // The MLP of a parallel block has read the same norm and comes first in backward.
-    case Role::qkv:
-    case Role::v: return d.block.kind != BlockKind::parallel;
-    default: return false;
-  }
+  constexpr RoleSet always{Role::attn_proj, Role::mlp_proj, Role::fc,  Role::up,
+                           Role::kv_a,      Role::q_b,      Role::kv_b};
+  // The MLP of a parallel block has read the same norm and comes first in backward.
+  constexpr RoleSet unless_parallel{Role::qkv, Role::v};
+  return always.contains(role) ||
+         (unless_parallel.contains(role) && d.block.kind != BlockKind::parallel);
 }
 
 bool ends_input_gradient(Role role) {
-  switch (role) {
-    case Role::attn_proj:
-    case Role::mlp_proj:
-    case Role::fc:
-    case Role::gate:
-    case Role::qkv:
-    case Role::q:
-    case Role::q_a: return true;
-    default: return false;
-  }
-}
-
-bool is_adaptable(Role role) {
-  switch (role) {
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::q_a:
-    case Role::q_b:
-    case Role::kv_a:
-    case Role::kv_b:
-    case Role::attn_proj:
-    case Role::fc:
-    case Role::gate:
-    case Role::up:
-    case Role::mlp_proj: return true;
-    default: return false;
-  }
+  constexpr RoleSet last{Role::attn_proj, Role::mlp_proj, Role::fc, Role::gate,
+                         Role::qkv,       Role::q,        Role::q_a};
+  return last.contains(role);
 }
 
 namespace {
@@ -223,19 +186,6 @@ std::vector<Role> roles_of(const Decoder& d) {
   return roles;
 }
 
-bool in_block(Role role) {
-  switch (role) {
-    case Role::token_embedding:
-    case Role::position_embedding:
-    case Role::embedding_norm:
-    case Role::final_norm:
-    case Role::head:
-    case Role::container:
-    case Role::list: return false;
-    default: return true;
-  }
-}
-
 int tensors_of(const Decoder& d, Role role) {
   switch (role) {
     case Role::container:
@@ -281,19 +231,12 @@ ProductCut cut_of(const ModelSpec& s, Role role) {
   if (role == Role::head &&
       (s.tied_head || s.expert_part.cuts() || decoder_of(s)->autotp == TensorPlan::inferred))
     return ProductCut::none;
-  switch (role) {
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::fc:
-    case Role::gate:
-    case Role::up:
-    case Role::head: return ProductCut::columns;
-    case Role::attn_proj:
-    case Role::mlp_proj: return ProductCut::rows;
-    default: return ProductCut::none;
-  }
+  constexpr RoleSet columns{Role::qkv, Role::q,    Role::k,  Role::v,
+                            Role::fc,  Role::gate, Role::up, Role::head};
+  constexpr RoleSet rows{Role::attn_proj, Role::mlp_proj};
+  return columns.contains(role) ? ProductCut::columns
+         : rows.contains(role)  ? ProductCut::rows
+                                : ProductCut::none;
 }
 
 namespace {
@@ -365,15 +308,8 @@ bool divides_evenly(const ModelSpec& s) {
 }
 
 CutRange cut_range(const ModelSpec& spec, Role role, std::int64_t whole) {
-  std::int64_t units = whole;
-  switch (role) {
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::attn_proj: units = kv_heads_of(spec); break;
-    default: break;
-  }
+  constexpr RoleSet of_heads{Role::qkv, Role::q, Role::k, Role::v, Role::attn_proj};
+  const std::int64_t units = of_heads.contains(role) ? kv_heads_of(spec) : whole;
   const std::int64_t each = whole / units;
   return {each * spec.part.first(units), each * spec.part.share(units), whole};
 }

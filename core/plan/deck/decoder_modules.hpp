@@ -3,11 +3,38 @@
 // block are called, and the widths of their tensors.
 #pragma once
 
+#include <initializer_list>
 #include <vector>
 
 #include <core/plan/deck/deck.hpp>
 
 namespace shardmark {
+
+/// Roles that have something in common.
+class RoleSet {
+ public:
+  constexpr RoleSet(std::initializer_list<Role> roles) {
+    for (const Role role : roles) has_[role] = true;
+  }
+  constexpr bool contains(Role role) const { return has_[role]; }
+
+ private:
+  EnumArray<Role, bool> has_{};
+};
+
+/// The products whose input is the output of a norm: of the MLP, and of the projections of
+/// attention, some of which read what other ones have made.
+inline constexpr RoleSet projection_roles{Role::qkv, Role::q,    Role::k,    Role::v,
+                                          Role::q_a, Role::q_b,  Role::kv_a, Role::kv_b,
+                                          Role::fc,  Role::gate, Role::up};
+/// The modules outside of blocks, and those of unknown arithmetic.
+inline constexpr RoleSet roles_outside_blocks{Role::token_embedding,
+                                              Role::position_embedding,
+                                              Role::embedding_norm,
+                                              Role::final_norm,
+                                              Role::head,
+                                              Role::container,
+                                              Role::list};
 
 /// Returns the description of a model: that of its family, or its own. Throws PlanError for a list.
 const SharedDecoder& decoder_of(const ModelSpec& spec);
@@ -33,7 +60,9 @@ bool some_lack_experts(const Decoder& decoder);
 /// the block has experts.
 std::vector<Role> block_calls(const Decoder& decoder, bool sparse);
 /// Whether a role belongs to a mixture of experts.
-bool in_mixture(Role role);
+constexpr bool in_mixture(Role role) {
+  return role >= Role::router && role <= Role::shared_router;
+}
 
 /// Whether backward of this product writes the gradient of its input first, so that the other
 /// products that read the input add to it; and whether it does so last. A sublayer's output is the
@@ -46,7 +75,16 @@ bool ends_input_gradient(Role role);
 std::string name_in_layer(std::string pattern, std::int64_t layer);
 
 /// Whether an adapter can adapt the product of this role.
-bool is_adaptable(Role role);
+constexpr bool is_adaptable(Role role) {
+  return projection_roles.contains(role) || role == Role::attn_proj || role == Role::mlp_proj;
+}
+/// Whether a module of this role multiplies its input by its weight.
+constexpr bool is_linear(Role role) {
+  constexpr RoleSet others{Role::head,      Role::router,      Role::shared_gate,
+                           Role::shared_up, Role::shared_down, Role::shared_router,
+                           Role::lora_a,    Role::lora_b};
+  return is_adaptable(role) || others.contains(role);
+}
 /// The factors that an adapter puts beside the product of this role in a layer, and whether it puts
 /// a trained copy in the place of a module; the layer is -1 for a module outside of layers.
 LowRankSize low_rank_of(const Decoder& decoder, Role role, std::int64_t layer);
@@ -57,7 +95,9 @@ std::vector<Role> roles_of(const Decoder& decoder);
 /// Returns the number of parameters that a module of this role has.
 int tensors_of(const Decoder& decoder, Role role);
 /// Whether modules of this role exist once for each layer.
-bool in_block(Role role);
+constexpr bool in_block(Role role) {
+  return !roles_outside_blocks.contains(role);
+}
 
 /// Whether a description has norms before attention and MLP alone, one sublayer after the other, no
 /// norms of q and k, no sinks, no factor of the residual, no experts and no adapter: as GPT-2 and

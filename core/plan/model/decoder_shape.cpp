@@ -6,7 +6,6 @@
 #include <map>
 
 #include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/linear_roles.hpp>
 #include <core/plan/model/shape_builder.hpp>
 
 namespace shardmark {

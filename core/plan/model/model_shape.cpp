@@ -3,7 +3,7 @@
 #include <numeric>
 #include <utility>
 
-#include <core/plan/model/linear_roles.hpp>
+#include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/shape_builder.hpp>
 
 namespace shardmark {

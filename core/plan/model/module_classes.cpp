@@ -2,7 +2,6 @@
 #include <set>
 
 #include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/linear_roles.hpp>
 #include <core/plan/model/module_classes.hpp>
 
 namespace shardmark {

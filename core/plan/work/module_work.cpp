@@ -216,15 +216,7 @@ void ModuleWork::backward() {
       if (module_.input_gradient && !exchanges()) attention_backward();
       return;
     case Role::qkv: arrange_heads(d_); return projection_backward();
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::q_a:
-    case Role::kv_a:
-    case Role::fc:
-    case Role::gate:
-    case Role::up: return projection_backward();
-    default: return;
+    default: return projection_roles.contains(role_) ? projection_backward() : void();
   }
 }
 

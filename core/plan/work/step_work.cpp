@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/linear_roles.hpp>
 #include <core/plan/work/step_work.hpp>
 
 namespace shardmark {
