@@ -147,8 +147,7 @@ void TransformerModel::attend(const Event& event, std::span<const Bound> ops) co
   b.layer = event.unit - 1;
   b.saved = ops[0].data;
   b.workspace = ops[1].span<std::byte>();
-  event.kernel == Kernel::attention ? transformer_attention(context_, dims_, b)
-                                    : transformer_attention_backward(context_, dims_, b);
+  transformer_part(context_, dims_, event.kernel, Role::attn_proj, b);
 }
 
 void TransformerModel::move_parts(Kernel kernel, const Bound& into, const Bound& from) const {
@@ -230,14 +229,8 @@ void TransformerModel::complete_pass(const Program& program, const Event& event,
   const auto count = static_cast<std::size_t>(event.params.count);
   TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
   if (count > 0) b.bias = ops[0].data;
-  switch (event.kernel) {
-    case Kernel::forward_begin:
-      count_expert_rows(program, event, b);
-      return transformer_forward_begin(context_, dims_, role, b);
-    case Kernel::backward_begin: return transformer_backward_begin(context_, dims_, role, b);
-    case Kernel::forward_end: return transformer_forward_end(context_, dims_, role, b);
-    default: return transformer_backward_end(context_, dims_, role, b);
-  }
+  if (event.kernel == Kernel::forward_begin) count_expert_rows(program, event, b);
+  transformer_part(context_, dims_, event.kernel, role, b);
 }
 
 void TransformerModel::update(const Program& program, const Event& event,

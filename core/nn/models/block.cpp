@@ -309,17 +309,14 @@ void block_forward(const ModuleCall& c, Role role, Tensors t) {
 void block_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
   BlockCall(c).backward(role, t, g);
 }
-void block_forward_end(const ModuleCall& c, Role role) {
-  BlockCall(c).forward_end(role);
-}
-void block_backward_end(const ModuleCall& c, Role role) {
-  BlockCall(c).backward_end(role);
-}
-void block_forward_begin(const ModuleCall& c, Role role) {
-  BlockCall(c).forward_begin(role);
-}
-void block_backward_begin(const ModuleCall& c, Role role) {
-  BlockCall(c).backward_begin(role);
+void block_part(const ModuleCall& c, Kernel kernel, Role role) {
+  const BlockCall call(c);
+  switch (kernel) {
+    case Kernel::forward_begin: return call.forward_begin(role);
+    case Kernel::backward_begin: return call.backward_begin(role);
+    case Kernel::forward_end: return call.forward_end(role);
+    default: return call.backward_end(role);
+  }
 }
 
 }  // namespace shardmark

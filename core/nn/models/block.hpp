@@ -11,12 +11,7 @@ namespace shardmark {
 void block_forward(const ModuleCall& call, Role role, Tensors tensors);
 void block_backward(const ModuleCall& call, Role role, Tensors tensors, Gradients gradients);
 
-/// The rest of the pass of a divided module, as transformer_forward_end describes.
-void block_forward_end(const ModuleCall& call, Role role);
-void block_backward_end(const ModuleCall& call, Role role);
-
-/// What comes before the pass of exchanged experts, as transformer_forward_begin describes.
-void block_forward_begin(const ModuleCall& call, Role role);
-void block_backward_begin(const ModuleCall& call, Role role);
+/// Runs what precedes or finishes a pass, as transformer_part describes.
+void block_part(const ModuleCall& call, Kernel kernel, Role role);
 
 }  // namespace shardmark

@@ -78,20 +78,16 @@ void DividedExperts::forward(Tensors t, const Scratch& scratch,
                     "route alike",
                     by.rows, arriving_pairs(c_.dims)));
   sort_arrivals(c_.ctx, by, h, away(), arrived);
-  for_each_expert(c_, scratch, starts,
-                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
-                    if (count == 0) return;
-                    const ConstStored x = arrived.at(first * h);
-                    l.forward(h, f, x, t.weight.at(e * f * h), nullptr, gate.at(first * f));
-                    l.forward(h, f, x, t.up.at(e * f * h), nullptr, up.at(first * f));
-                  });
+  for_each_used_expert(c_, scratch, starts, [&](const ExpertRows& e) {
+    const ConstStored x = arrived.at(e.first * h);
+    e.product.forward(h, f, x, t.weight.at(e.expert * f * h), nullptr, gate.at(e.first * f));
+    e.product.forward(h, f, x, t.up.at(e.expert * f * h), nullptr, up.at(e.first * f));
+  });
   gated_forward(c_.ctx, c_.decoder.mlp.activation, {by.rows, f, f}, gate, up, act);
-  for_each_expert(c_, scratch, starts,
-                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
-                    if (count == 0) return;
-                    l.forward(f, h, act.at(first * f), t.down.at(e * h * f), nullptr,
-                              rows.at(first * h));
-                  });
+  for_each_used_expert(c_, scratch, starts, [&](const ExpertRows& e) {
+    e.product.forward(f, h, act.at(e.first * f), t.down.at(e.expert * h * f), nullptr,
+                      rows.at(e.first * h));
+  });
   unsort_arrivals(c_.ctx, by, h, rows, away());
 }
 
@@ -118,32 +114,22 @@ void DividedExperts::backward(Tensors t, Gradients g, const Scratch& scratch,
   const ExpertArrivals by = arrivals(starts.back());
   const Stored rows = scratch[w.rows], act = scratch[w.act], arrived = c_.saved(s_.arrived);
   const Stored dgate = scratch[w.dgate_up], dup = scratch[w.dup];
-  const auto weight_backward = [&](const Linear& l, std::int64_t in, std::int64_t out,
-                                   std::int64_t count, ConstStored d, ConstStored from, Stored all,
-                                   std::int64_t expert) {
-    expert_weight_backward(c_, l, in, out, count, d, from, all, expert, g.accumulate);
-  };
   sort_arrivals(c_.ctx, by, h, away(), rows);
-  for_each_expert(c_, scratch, starts,
-                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
-                    if (count > 0)
-                      l.backward_input(f, h, rows.at(first * h), t.down.at(e * matrix),
-                                       act.at(first * f));
-                  });
+  for_each_used_expert(c_, scratch, starts, [&](const ExpertRows& e) {
+    e.product.backward_input(f, h, rows.at(e.first * h), t.down.at(e.expert * matrix),
+                             act.at(e.first * f));
+  });
   gated_backward(c_.ctx, c_.decoder.mlp.activation, {by.rows, f, f}, c_.saved(s_.gate),
                  c_.saved(s_.up), act, act, dgate, dup);
-  for_each_expert(
-      c_, scratch, starts,
-      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& l) {
-        const ConstStored x = arrived.at(first * h);
-        weight_backward(l, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);
-        weight_backward(l, h, f, count, dup.at(first * f), x, g.up, e);
-        weight_backward(l, h, f, count, dgate.at(first * f), x, g.weight, e);
-        if (count == 0) return;
-        l.backward_input(h, f, dup.at(first * f), t.up.at(e * matrix), rows.at(first * h));
-        l.backward_input(h, f, dgate.at(first * f), t.weight.at(e * matrix), rows.at(first * h),
-                         true);
-      });
+  for_each_expert(c_, scratch, starts, [&](const ExpertRows& e) {
+    expert_weight_backward(c_, e, f, h, rows, act, g.down, g.accumulate);
+    expert_weight_backward(c_, e, h, f, dup, arrived, g.up, g.accumulate);
+    expert_weight_backward(c_, e, h, f, dgate, arrived, g.weight, g.accumulate);
+    if (e.count == 0) return;
+    const Stored dx = rows.at(e.first * h);
+    e.product.backward_input(h, f, dup.at(e.first * f), t.up.at(e.expert * matrix), dx);
+    e.product.backward_input(h, f, dgate.at(e.first * f), t.weight.at(e.expert * matrix), dx, true);
+  });
   unsort_arrivals(c_.ctx, by, h, rows, away());
 }
 

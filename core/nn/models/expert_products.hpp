@@ -17,28 +17,42 @@ inline std::vector<std::int32_t> on_host(const Context& ctx, const std::int32_t*
   return copies;
 }
 
-/// Calls `f(expert, first row, rows, product)`, also for experts without rows. `starts` has the
-/// first row of each expert and, at its end, the number of rows.
+/// One expert of a layer: its rows are `count` rows from row `first` on, of which its products are.
+struct ExpertRows {
+  std::int64_t expert, first, count;
+  Linear product;
+};
+
+/// Calls `f(ExpertRows)` for each expert, also for those without rows. `starts` has the first row
+/// of each expert and, at its end, the number of rows.
 template<class F>
 void for_each_expert(const ModuleCall& c, const Scratch& scratch,
                      const std::vector<std::int32_t>& starts, const F& f) {
   for (std::size_t e = 0; e + 1 < starts.size(); ++e) {
-    const std::int64_t first = starts[e], rows = starts[e + 1] - first;
-    f(static_cast<std::int64_t>(e), first, rows,
-      Linear(c.ctx, rows, scratch.gemm(), c.decoder.moe.in_out));
+    const std::int64_t first = starts[e], count = starts[e + 1] - first;
+    f(ExpertRows{static_cast<std::int64_t>(e), first, count,
+                 Linear(c.ctx, count, scratch.gemm(), c.decoder.moe.in_out)});
   }
 }
+/// The same for the experts that have rows.
+template<class F>
+void for_each_used_expert(const ModuleCall& c, const Scratch& scratch,
+                          const std::vector<std::int32_t>& starts, const F& f) {
+  for_each_expert(c, scratch, starts, [&](const ExpertRows& e) {
+    if (e.count > 0) f(e);
+  });
+}
 
-/// The gradient of one expert's weight, which lies among those of `all` experts. `all` is null if
-/// the weights are frozen. An expert without rows has a gradient of zeros.
-inline void expert_weight_backward(const ModuleCall& c, const Linear& product, std::int64_t in,
-                                   std::int64_t out, std::int64_t rows, ConstStored dy,
-                                   ConstStored x, Stored all, std::int64_t expert,
+/// The gradient of an expert's weight, which lies among those of `all` experts, from the first of
+/// its rows of dy and x. `all` is null if the weights are frozen. An expert without rows has a
+/// gradient of zeros.
+inline void expert_weight_backward(const ModuleCall& c, const ExpertRows& e, std::int64_t in,
+                                   std::int64_t out, ConstStored dy, ConstStored x, Stored all,
                                    bool accumulate) {
   if (all.data == nullptr) return;
-  const Stored to = all.at(expert * in * out);
-  if (rows > 0)
-    product.backward_weight(in, out, dy, x, to, accumulate);
+  const Stored to = all.at(e.expert * in * out);
+  if (e.count > 0)
+    e.product.backward_weight(in, out, dy.at(e.first * out), x.at(e.first * in), to, accumulate);
   else if (!accumulate)
     clear(c.ctx, in * out * dtype_bytes(to.dtype), to.data);
 }

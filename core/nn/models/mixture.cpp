@@ -93,22 +93,16 @@ void Mixture::experts_forward(Tensors t, const Scratch& scratch, const MixtureFo
   for (std::size_t e = 0; e < c_.b.expert_rows.size(); ++e)
     c_.b.expert_rows[e] += starting[e + 1] - starting[e];
   collect_rows(c_.ctx, by, h, x_, rows);
-  for_each_expert(
-      c_, scratch, starting,
-      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
-        if (count == 0) return;
-        linear.forward(h, 2 * f, rows.at(first * h), t.weight.at(e * 2 * f * h),
-                       expert_bias(t.bias, e * 2 * f), gate_up.at(first * 2 * f));
-      });
+  for_each_used_expert(c_, scratch, starting, [&](const ExpertRows& e) {
+    e.product.forward(h, 2 * f, rows.at(e.first * h), t.weight.at(e.expert * 2 * f * h),
+                      expert_bias(t.bias, e.expert * 2 * f), gate_up.at(e.first * 2 * f));
+  });
   gated_forward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(gated().up()), act,
                 moe_.gate);
-  for_each_expert(
-      c_, scratch, starting,
-      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
-        if (count == 0) return;
-        linear.forward(f, h, act.at(first * f), t.down.at(e * h * f),
-                       expert_bias(t.down_bias, e * h), rows.at(first * h));
-      });
+  for_each_used_expert(c_, scratch, starting, [&](const ExpertRows& e) {
+    e.product.forward(f, h, act.at(e.first * f), t.down.at(e.expert * h * f),
+                      expert_bias(t.down_bias, e.expert * h), rows.at(e.first * h));
+  });
   combine_rows(c_.ctx, by, h, by.weights, rows, out, false);
 }
 
@@ -166,11 +160,10 @@ void Mixture::down_bias_backward(Tensors t, Gradients g, const Scratch& scratch,
   const std::int64_t h = c_.h;
   weigh_rows(c_.ctx, routes(), h, t.down_bias, scratch[w.rows], scratch.fp32(w.dweights));
   if (g.down_bias.data == nullptr) return;
-  for_each_expert(c_, scratch, starting,
-                  [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear&) {
-                    bias_backward(c_.ctx, count, h, scratch[w.rows].at(first * h),
-                                  g.down_bias.at(e * h), g.accumulate);
-                  });
+  for_each_expert(c_, scratch, starting, [&](const ExpertRows& e) {
+    bias_backward(c_.ctx, e.count, h, scratch[w.rows].at(e.first * h), g.down_bias.at(e.expert * h),
+                  g.accumulate);
+  });
 }
 
 // Gradients of an expert's output are collected without the weight, which is multiplied in where
@@ -182,39 +175,29 @@ void Mixture::experts_backward(Tensors t, Gradients g, const Scratch& scratch,
   const Routes by = routes();
   const Stored rows = scratch[w.rows], act = scratch[w.act], dgate_up = scratch[w.dgate_up];
   const Stored gate_up = c_.saved(s_.gate_up);
-  const auto weight_backward = [&](const Linear& linear, std::int64_t in, std::int64_t out,
-                                   std::int64_t count, ConstStored d, ConstStored from, Stored all,
-                                   std::int64_t expert) {
-    expert_weight_backward(c_, linear, in, out, count, d, from, all, expert, g.accumulate);
-  };
   const std::vector<std::int32_t> starting = starts();
   collect_rows(c_.ctx, by, h, dy, rows);
-  for_each_expert(
-      c_, scratch, starting,
-      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
-        if (count > 0)
-          linear.backward_input(f, h, rows.at(first * h), t.down.at(e * h * f), act.at(first * f));
-      });
+  for_each_used_expert(c_, scratch, starting, [&](const ExpertRows& e) {
+    e.product.backward_input(f, h, rows.at(e.first * h), t.down.at(e.expert * h * f),
+                             act.at(e.first * f));
+  });
   gated_backward(c_.ctx, c_.decoder.mlp.activation, gated(), gate_up, gate_up.at(gated().up()), act,
                  act, dgate_up, dgate_up.at(gated().up()), moe_.gate);
   weigh_pairs(c_.ctx, by, gated(), moe_.gate, gate_up, act, dgate_up, scratch.fp32(w.dweights));
-  for_each_expert(
-      c_, scratch, starting,
-      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
-        weight_backward(linear, f, h, count, rows.at(first * h), act.at(first * f), g.down, e);
-      });
+  for_each_expert(c_, scratch, starting, [&](const ExpertRows& e) {
+    expert_weight_backward(c_, e, f, h, rows, act, g.down, g.accumulate);
+  });
   if (moe_.bias) down_bias_backward(t, g, scratch, w, starting);
   collect_rows(c_.ctx, by, h, x_, rows);
-  for_each_expert(
-      c_, scratch, starting,
-      [&](std::int64_t e, std::int64_t first, std::int64_t count, const Linear& linear) {
-        const ConstStored d = dgate_up.at(first * 2 * f);
-        weight_backward(linear, h, 2 * f, count, d, rows.at(first * h), g.weight, e);
-        if (g.bias.data != nullptr)
-          bias_backward(c_.ctx, count, 2 * f, d, g.bias.at(e * 2 * f), g.accumulate);
-        if (count > 0)
-          linear.backward_input(h, 2 * f, d, t.weight.at(e * 2 * f * h), rows.at(first * h));
-      });
+  for_each_expert(c_, scratch, starting, [&](const ExpertRows& e) {
+    const ConstStored d = dgate_up.at(e.first * 2 * f);
+    expert_weight_backward(c_, e, h, 2 * f, dgate_up, rows, g.weight, g.accumulate);
+    if (g.bias.data != nullptr)
+      bias_backward(c_.ctx, e.count, 2 * f, d, g.bias.at(e.expert * 2 * f), g.accumulate);
+    if (e.count > 0)
+      e.product.backward_input(h, 2 * f, d, t.weight.at(e.expert * 2 * f * h),
+                               rows.at(e.first * h));
+  });
   combine_rows(c_.ctx, by, h, nullptr, rows, dx, shares());
 }
 

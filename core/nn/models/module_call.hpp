@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of the modules in transformer.cpp and decoder.cpp.
+// The arguments of the modules in transformer.cpp and block.cpp.
 #pragma once
 
 #include <fmt/core.h>

@@ -4,8 +4,11 @@
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/embedding.hpp>
-#include <core/nn/models/decoder.hpp>
+#include <core/nn/models/attention_call.hpp>
+#include <core/nn/models/block.hpp>
 #include <core/nn/models/mixture.hpp>
+#include <core/nn/models/module_norms.hpp>
+#include <core/nn/models/transformer.hpp>
 
 namespace shardmark {
 namespace {
@@ -98,6 +101,16 @@ Stored embedding_output(const ModuleCall& c) {
   return c.decoder.ends.embedding_norm ? c.saved(embedding_saved(c.dims).embedding) : c.x_out();
 }
 
+// The norms that do not belong to a block.
+Norm final_norm(const ModuleCall& c) {
+  const HeadSaved s = head_saved(c.dims);
+  return norm_of(c, c.rows, c.h, {s.norm_mean, s.norm_rstd});
+}
+Norm embedding_norm(const ModuleCall& c) {
+  const EmbeddingSaved s = embedding_saved(c.dims);
+  return norm_of(c, c.rows, c.h, {s.norm_mean, s.norm_rstd});
+}
+
 }  // namespace
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
@@ -107,8 +120,14 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
     switch (role) {
       case Role::token_embedding:
         return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
+      case Role::position_embedding:
+        return position_embedding_forward(ctx, dims, t.weight, c.x_out());
+      case Role::embedding_norm:
+        return norm_forward(embedding_norm(c), t, embedding_output(c), c.x_out());
+      case Role::final_norm:
+        return norm_forward(final_norm(c), t, c.x_in(), c.saved(head_saved(dims).norm));
       case Role::head: return head_forward(c, t);
-      default: return decoder_forward(c, role, t);
+      default: return block_forward(c, role, t);
     }
   });
 }
@@ -123,44 +142,34 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
     switch (role) {
       case Role::token_embedding:
         return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
+      case Role::position_embedding:
+        return position_embedding_backward(ctx, dims, c.dx(), g.weight, accumulate);
+      case Role::embedding_norm:
+        return norm_backward(embedding_norm(c), t, g, embedding_output(c), c.dx(), c.dx(), false,
+                             {});
+      case Role::final_norm: {
+        const HeadBackwardWorkspace w = head_backward_workspace(dims, 0);
+        const Scratch scratch(c, "final_norm", w.gemm);
+        return norm_backward(final_norm(c), t, g, c.x_in(), scratch.fp32(w.dnorm), c.dx(), false,
+                             scratch.gemm());
+      }
       case Role::head: return head_backward(c, t, g);
-      default: return decoder_backward(c, role, t, g);
+      default: return block_backward(c, role, t, g);
     }
   });
 }
 
-void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
-                             const TransformerBuffers& buffers) {
+void transformer_part(const Context& ctx, const TransformerDims& dims, Kernel kernel, Role role,
+                      const TransformerBuffers& buffers) {
   in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
-    role == Role::head ? loss_of_logits(c) : decoder_forward_end(c, role);
+    switch (kernel) {
+      case Kernel::attention: return AttentionCall(c, block_saved(c.dims)).forward();
+      case Kernel::attention_backward: return AttentionCall(c, block_saved(c.dims)).backward();
+      default: break;
+    }
+    if (role != Role::head) return block_part(c, kernel, role);
+    kernel == Kernel::forward_end ? loss_of_logits(c) : head_backward_end(c);
   });
-}
-
-void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
-                              const TransformerBuffers& buffers) {
-  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
-    role == Role::head ? head_backward_end(c) : decoder_backward_end(c, role);
-  });
-}
-
-void transformer_forward_begin(const Context& ctx, const TransformerDims& dims, Role role,
-                               const TransformerBuffers& buffers) {
-  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) { decoder_forward_begin(c, role); });
-}
-
-void transformer_backward_begin(const Context& ctx, const TransformerDims& dims, Role role,
-                                const TransformerBuffers& buffers) {
-  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) { decoder_backward_begin(c, role); });
-}
-
-void transformer_attention(const Context& ctx, const TransformerDims& dims,
-                           const TransformerBuffers& buffers) {
-  in_layer(ctx, dims, buffers, decoder_attention);
-}
-
-void transformer_attention_backward(const Context& ctx, const TransformerDims& dims,
-                                    const TransformerBuffers& buffers) {
-  in_layer(ctx, dims, buffers, decoder_attention_backward);
 }
 
 }  // namespace shardmark

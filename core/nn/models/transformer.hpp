@@ -61,21 +61,20 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers);
 
-/// Each call finishes a pass through a module whose layers are divided over ranks. It runs after
-/// the ranks have summed the buffer `partial`, or have gathered the logits. dims.part says which
-/// part of each divided module this rank has. Of experts that ranks divide, it runs after rows or
-/// gradients have come home.
-void transformer_forward_end(const Context& ctx, const TransformerDims& dims, Role role,
-                             const TransformerBuffers& buffers);
-void transformer_backward_end(const Context& ctx, const TransformerDims& dims, Role role,
-                              const TransformerBuffers& buffers);
-
-/// What comes before a pass through experts that ranks divide: makes the rows or gradients that are
-/// sent. dims.expert_part says which experts this rank has.
-void transformer_forward_begin(const Context& ctx, const TransformerDims& dims, Role role,
-                               const TransformerBuffers& buffers);
-void transformer_backward_begin(const Context& ctx, const TransformerDims& dims, Role role,
-                                const TransformerBuffers& buffers);
+/// Runs a part of a module's pass that has a call of its own, as `kernel` says:
+/// * forward_end and backward_end finish a pass through a module whose layers are divided over
+///   ranks. They run after the ranks have summed the buffer `partial`, or have gathered the logits.
+///   dims.part says which part of each divided module this rank has. Of experts that ranks divide,
+///   they run after rows or gradients have come home.
+/// * forward_begin and backward_begin precede a pass through experts that ranks divide: they make
+///   the rows or gradients that are sent. dims.expert_part says which experts this rank has.
+/// * attention and attention_backward are that of a block whose ranks divide samples, once the
+/// ranks
+///   have exchanged q, k and v (or the gradient of the output): of all tokens, with this rank's
+///   heads. The passes of attn_proj are the projection alone then. dims.sequence_part says which
+///   part of each sample this rank has.
+void transformer_part(const Context& ctx, const TransformerDims& dims, Kernel kernel, Role role,
+                      const TransformerBuffers& buffers);
 
 /// With learned routing: how many elements this rank sends to the experts of each rank, and then
 /// how many it receives from each. `sent` and `received` are counts of rows as the ranks exchange
@@ -84,13 +83,5 @@ void transformer_backward_begin(const Context& ctx, const TransformerDims& dims,
 std::vector<std::int64_t> transformer_routed_parts(const Context& ctx, const TransformerDims& dims,
                                                    const std::int32_t* sent,
                                                    const std::int32_t* received);
-
-/// Attention of a block whose ranks divide samples, once the ranks have exchanged q, k and v (or
-/// the gradient of the output): of all tokens, with this rank's heads. The passes of attn_proj are
-/// the projection alone then. dims.sequence_part says which part of each sample this rank has.
-void transformer_attention(const Context& ctx, const TransformerDims& dims,
-                           const TransformerBuffers& buffers);
-void transformer_attention_backward(const Context& ctx, const TransformerDims& dims,
-                                    const TransformerBuffers& buffers);
 
 }  // namespace shardmark

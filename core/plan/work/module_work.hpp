@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the work of one call of a decoder's module is listed, in the order of
-// core/nn/models/block.cpp, decoder.cpp and transformer.cpp. Only the files of this folder use this
-// header.
+// core/nn/models/block.cpp and transformer.cpp. Only the files of this folder use this header.
 #pragma once
 
 #include <algorithm>
