@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Nearest-rank percentiles.
+// Nearest-rank percentiles, and medians.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +23,13 @@ inline double percentile(std::vector<double> values, double p) {
   const std::size_t i = percentile_rank(p, values.size()) - 1;
   std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(i), values.end());
   return values[i];
+}
+
+/// The middle one of the values in order, or the mean of the middle two; 0 for no values. Pure.
+inline double median(std::vector<double> values) {
+  if (values.empty()) return 0;
+  std::sort(values.begin(), values.end());
+  return (values[(values.size() - 1) / 2] + values[values.size() / 2]) / 2;
 }
 
 }  // namespace shardmark

@@ -30,6 +30,33 @@ std::string csv_quoted(std::string_view cell) {
   return text + '"';
 }
 
+std::size_t characters(std::string_view text) {
+  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
+    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
+  }));
+}
+
+std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>& rows,
+                                    const ColumnLayout& layout) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i)
+      widths[i] = std::max(widths[i], characters(row[i]));
+  }
+  std::vector<std::string> lines;
+  for (const auto& row : rows) {
+    std::string& line = lines.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      const std::string blanks(widths[i] - characters(row[i]), ' ');
+      line += i == 0 ? layout.indent : layout.gap;
+      line += i < layout.left ? row[i] + blanks : blanks + row[i];
+    }
+    line.erase(line.find_last_not_of(' ') + 1);
+  }
+  return lines;
+}
+
 std::string human_bytes(std::int64_t bytes) {
   static constexpr std::array<const char*, 5> units{"B", "KiB", "MiB", "GiB", "TiB"};
   auto value = static_cast<double>(bytes);

@@ -4,6 +4,7 @@
 // Sets of small numbers as the kernel writes them: "0-3,8". Cores, NUMA nodes, ranks.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -43,6 +44,18 @@ std::string lower_case(std::string_view text);
 
 /// A cell of a CSV file in quotes, as RFC 4180 has it: quotes inside it are doubled.
 std::string csv_quoted(std::string_view cell);
+
+/// How many characters a text of UTF-8 has.
+std::size_t characters(std::string_view text);
+
+/// How a table of text is laid out.
+struct ColumnLayout {
+  std::size_t left = 1;  // so many columns are aligned left, the others right
+  std::string_view gap = "  ", indent = "  ";
+};
+/// One line for each row of cells, without blanks at its end. Columns are as wide as their cells.
+std::vector<std::string> in_columns(const std::vector<std::vector<std::string>>& rows,
+                                    const ColumnLayout& layout = {});
 
 /// Four digits in a unit of powers of 1024: "1.234 GiB"; whole bytes below 1 KiB.
 std::string human_bytes(std::int64_t bytes);

@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/charts/axis.hpp>
 #include <miniapp/charts/text.hpp>
 
@@ -49,10 +50,7 @@ Scale scale_of(const ChartAxis& axis, double from, double to) {
 }  // namespace
 
 double text_width(std::string_view text, double width) {
-  const auto characters = std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xc0) != 0x80;
-  });
-  return static_cast<double>(characters) * character_width(width);
+  return static_cast<double>(characters(text)) * character_width(width);
 }
 
 double Scale::operator()(double value) const {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark machines` and `shardmark decks`, which list the files that come with the program.
 #include <algorithm>
-#include <array>
 #include <map>
+#include <vector>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -54,7 +54,7 @@ std::string figures_text(const Machine& machine) {
   return text;
 }
 
-using Row = std::array<std::string, 6>;
+using Row = std::vector<std::string>;
 
 Row row_of(const ShippedMachine& m) {
   const int ranks = m.machine.node.ranks;
@@ -64,19 +64,6 @@ Row row_of(const ShippedMachine& m) {
           ranks > 0 ? std::to_string(ranks) : "unknown",
           network_text(m.machine),
           figures_text(m.machine)};
-}
-
-std::string table_text(const std::vector<Row>& rows) {
-  std::array<std::size_t, std::tuple_size_v<Row>> widths{};
-  for (const Row& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const Row& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < row.size(); ++i) line += fmt::format("{:<{}}  ", row[i], widths[i]);
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
 }
 
 // The sources, each with the machine files that name it.
@@ -94,8 +81,8 @@ std::string sources_text(const std::vector<ShippedMachine>& machines) {
 std::string machines_text(const std::vector<ShippedMachine>& machines) {
   std::vector<Row> rows{{"name", "device", "GiB", "devices", "between nodes", "figures"}};
   for (const ShippedMachine& m : machines) rows.push_back(row_of(m));
-  return table_text(rows) +
-         "\nDevices are those of a node, GiB the memory of one device. Figures: n nominal (from "
+  return join(in_columns(rows, {.left = rows.front().size(), .indent = ""}), "\n") +
+         "\n\nDevices are those of a node, GiB the memory of one device. Figures: n nominal (from "
          "data "
          "sheets),\nm measured, f fitted to published runs, a assumed. " +
          sources_text(machines) +
@@ -145,13 +132,9 @@ ExitStatus machines_command(const MachinesArguments& a) {
 }
 
 ExitStatus decks_command() {
-  const auto decks = required_decks();
-  std::size_t width = 0;
-  for (const ShippedDeck& deck : decks) width = std::max(width, deck.name.size());
-  std::string text;
-  for (const ShippedDeck& deck : decks)
-    text += fmt::format("{:<{}}  {}\n", deck.name, width, deck.summary);
-  print_out(text);
+  std::vector<Row> rows;
+  for (const ShippedDeck& deck : required_decks()) rows.push_back({deck.name, deck.summary});
+  print_out(join(in_columns(rows, {.left = 2, .indent = ""}), "\n") + "\n");
   return ExitStatus::valid;
 }
 

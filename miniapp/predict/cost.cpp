@@ -2,7 +2,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
-#include <core/plan/interpret/volume.hpp>
+#include <core/plan/interpret/print.hpp>
 #include <core/text.hpp>
 #include <miniapp/predict/cost.hpp>
 
@@ -68,17 +68,10 @@ std::string cost_text(const PredictedPoint& p) {
 void add_cost(nlohmann::ordered_json& json, const PredictedPoint& p) {
   const Footprint bytes = footprint(p.program);
   nlohmann::ordered_json& peaks = json["memory_at_peak"] = nlohmann::ordered_json::object();
-  for (const Tier t : all_values<Tier>) {
-    if (bytes[t].peak_bytes == 0) continue;
-    nlohmann::ordered_json& tier = peaks[std::string(to_string(t))];
-    for (const Category c : all_values<Category>)
-      if (bytes[t].at_peak[c] > 0) tier[std::string(to_string(c))] = bytes[t].at_peak[c];
-  }
+  for (const Tier t : all_values<Tier>)
+    if (bytes[t].peak_bytes > 0) peaks[std::string(to_string(t))] = category_json(bytes[t].at_peak);
   const Volume volume = steady_volume(p.program);
-  nlohmann::ordered_json& sent = json["volume"] = nlohmann::ordered_json::object();
-  for (const auto& [op, traffic] : volume)
-    sent[std::string(to_string(op))] = {
-        {"calls", traffic.calls}, {"elems", traffic.elems}, {"bytes", traffic.bytes}};
+  json["volume"] = volume_json(volume);
   json["per_parameter"] = volume_per_parameter(p.program, volume);
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 #include <set>
 
@@ -30,9 +29,7 @@ std::uint64_t signature(const Program& program) {
         for (const std::int64_t part :
              {static_cast<std::int64_t>(e.op), static_cast<std::int64_t>(e.kernel), e.elems,
               static_cast<std::int64_t>(e.dtype), std::int64_t{e.group},
-              std::int64_t{e.operands.count > 0
-                               ? program.operands[static_cast<std::size_t>(e.operands.first)].elems
-                               : 0}})
+              std::int64_t{e.operands.count > 0 ? program.operands[e.operands.first].elems : 0}})
           hash = splitmix64(hash ^ static_cast<std::uint64_t>(part));
   return hash;
 }

@@ -58,5 +58,14 @@ TEST(Text, TimesHaveTheUnitThatSuits) {
     EXPECT_EQ(clock_time(seconds), text);
 }
 
+TEST(Text, ColumnsAreAsWideAsTheirCellsInCharacters) {
+  const std::vector<std::vector<std::string>> rows{{"", "time", "loss"},
+                                                   {"rank 10", "7 \u00b5s", ""}};
+  EXPECT_EQ(in_columns(rows), (std::vector<std::string>{"           time  loss",  //
+                                                        "  rank 10  7 \u00b5s"}));
+  EXPECT_EQ(in_columns(rows, {.left = 2, .gap = "|", .indent = ""}),
+            (std::vector<std::string>{"       |time|loss", "rank 10|7 \u00b5s|"}));
+}
+
 }  // namespace
 }  // namespace shardmark::test::text_test

@@ -9,6 +9,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include <core/plan/interpret/footprint.hpp>
+#include <core/plan/interpret/volume.hpp>
 #include <core/plan/plan.hpp>
 
 namespace shardmark {
@@ -24,6 +25,11 @@ std::string print_dot(const Program& program);
 /// budget has the key "fits".
 nlohmann::ordered_json print_json(const Program& program, const Budgets& budgets,
                                   const std::string& plan_hash);
+
+/// {"param": 4096, …}: the bytes of the categories that have any.
+nlohmann::ordered_json category_json(const CategoryBytes& bytes);
+/// {"all_gather": {"calls", "elems", "bytes"}, …}.
+nlohmann::ordered_json volume_json(const Volume& volume);
 
 /// The names that the recordings of DeepSpeed give a phase and its micro-batch: "f0", "b2", "s",
 /// "init".

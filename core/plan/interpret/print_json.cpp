@@ -106,13 +106,6 @@ Json repeated(const Program& p, const std::vector<std::pair<const char*, int>>& 
   return o;
 }
 
-Json category_bytes(const CategoryBytes& bytes) {
-  Json o = Json::object();
-  for (const Category c : all_values<Category>)
-    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
-  return o;
-}
-
 // Both tiers together, by the kind of a slot if it has one, otherwise by its category.
 Json live_kinds(const Program& p, const Segment& segment) {
   Json o = Json::object();
@@ -152,8 +145,8 @@ Json memory(const Program& p, const Budgets& budgets) {
     Json m;
     m["peak"] = tier.peak_bytes;
     m["at"] = describe_event(p, tier.segment, tier.event);
-    m["by_category"] = category_bytes(tier.at_peak);
-    m["category_peaks"] = category_bytes(tier.category_peaks);
+    m["by_category"] = category_json(tier.at_peak);
+    m["category_peaks"] = category_json(tier.category_peaks);
     if (t != Tier::nvme) m["arena"] = arena.bytes[t];
     if (tier.pinned_peak_bytes > 0) m["pinned_peak"] = tier.pinned_peak_bytes;
     if (budgets[t]) m["fits"] = allocated[t] <= *budgets[t];
@@ -162,25 +155,32 @@ Json memory(const Program& p, const Budgets& budgets) {
   return o;
 }
 
-Json traffic(const Volume& volume) {
-  Json o = Json::object();
-  for (const auto& [op, t] : volume)
-    o[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
-  return o;
-}
-
 Json volumes(const Program& p) {
   const Volume steady = steady_volume(p);
-  Json o = {{"steady", traffic(steady)}, {"per_parameter", volume_per_parameter(p, steady)}};
+  Json o = {{"steady", volume_json(steady)}, {"per_parameter", volume_per_parameter(p, steady)}};
   for (int g = 0; g < static_cast<int>(p.groups.size()) && p.groups.size() > 1; ++g) {
     const Volume part = steady_volume(p, g);
-    o["by_group"][p.groups[g].name] = {{"steady", traffic(part)},
+    o["by_group"][p.groups[g].name] = {{"steady", volume_json(part)},
                                        {"per_parameter", volume_per_parameter(p, part)}};
   }
   return o;
 }
 
 }  // namespace
+
+Json category_json(const CategoryBytes& bytes) {
+  Json o = Json::object();
+  for (const Category c : all_values<Category>)
+    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
+  return o;
+}
+
+Json volume_json(const Volume& volume) {
+  Json o = Json::object();
+  for (const auto& [op, t] : volume)
+    o[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+  return o;
+}
 
 Json print_json(const Program& p, const Budgets& budgets, const std::string& plan_hash) {
   Json o;

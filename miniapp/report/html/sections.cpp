@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <core/percentile.hpp>
 #include <core/text.hpp>
 #include <miniapp/charts/chart.hpp>
 #include <miniapp/charts/page.hpp>
@@ -20,12 +21,6 @@ struct Transfer {
   const char *name, *css;
   const std::vector<double>& seconds;
 };
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // A rate is lowest where the time is longest.
 std::vector<std::string> repetitions_row(const Transfer& d, std::int64_t bytes) {

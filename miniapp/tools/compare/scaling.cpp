@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <map>
 #include <set>
 
 #include <fmt/core.h>
 
+#include <core/percentile.hpp>
 #include <core/text.hpp>
 #include <miniapp/tools/compare/scaling.hpp>
 
@@ -85,12 +85,6 @@ std::vector<Members> groups_of(const std::vector<Subject>& subjects, bool any_si
   return groups;
 }
 
-double median_value(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 /// The runs of one number of ranks.
 class RunsOfRanks {
  public:
@@ -100,7 +94,7 @@ class RunsOfRanks {
   double median_of(const F& value) const {
     std::vector<double> values;
     for (const Subject* s : runs_) values.push_back(value(*s));
-    return median_value(std::move(values));
+    return median(std::move(values));
   }
 
   std::optional<double> median_of(const char* name) const {

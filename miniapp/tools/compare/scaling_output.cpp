@@ -39,13 +39,6 @@ std::string share_text(const std::optional<double>& part) {
   return part ? fmt::format("{:.1f} %", *part * 100) : no_figure;
 }
 
-// Pads to `width` columns of a terminal, where a letter beyond ASCII takes several bytes.
-std::string padded(const std::string& cell, std::size_t width) {
-  const auto columns = static_cast<std::size_t>(
-      std::count_if(cell.begin(), cell.end(), [](char c) { return (c & 0xC0) != 0x80; }));
-  return std::string(columns < width ? width - columns : 0, ' ') + cell;
-}
-
 /// A column of the table of a series.
 struct ScalingColumn {
   bool shown = true;
@@ -82,18 +75,11 @@ std::vector<ScalingColumn> columns_of(const ScalingSeries& series) {
 }
 
 std::string series_table(const ScalingSeries& series) {
-  const std::vector<ScalingRow> rows = scaling_rows(series);
-  std::vector<std::size_t> widths(rows.front().size(), 0);
-  for (const ScalingRow& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  std::vector<std::string> lines = in_columns(scaling_rows(series), {.left = 0});
   std::string text;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
-    text += " ";
-    for (std::size_t i = 0; i < rows[r].size(); ++i)
-      text += " " + padded(rows[r][i], widths[i]) + " ";
-    if (r > 0) text += efficiency_bar(series.points[r - 1].efficiency);
-    text.erase(text.find_last_not_of(' ') + 1);
-    text += '\n';
+  for (std::size_t r = 0; r < lines.size(); ++r) {
+    if (r > 0) lines[r] += "  " + efficiency_bar(series.points[r - 1].efficiency);
+    text += lines[r].erase(lines[r].find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }

@@ -8,25 +8,21 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/text.hpp>
 #include <io/json/json_source.hpp>
 #include <miniapp/tools/compare/subject.hpp>
 
 namespace shardmark {
 namespace {
 
-const Json* at_path(const Json& json, std::initializer_list<const char*> path) {
-  const Json* value = &json;
-  for (const char* key : path) {
-    if (!value->is_object()) return nullptr;
-    const auto found = value->find(key);
-    if (found == value->end()) return nullptr;
-    value = &*found;
-  }
-  return value;
+// Null if there is no such value.
+const Json* found_at(const Json& json, const std::string& pointer) {
+  const Json::json_pointer at(pointer);
+  return json.contains(at) ? &json.at(at) : nullptr;
 }
 
-std::string text_at(const Json& json, std::initializer_list<const char*> path) {
-  const Json* value = at_path(json, path);
+std::string text_at(const Json& json, const std::string& pointer) {
+  const Json* value = found_at(json, pointer);
   if (value == nullptr || value->is_null()) return {};
   return value->is_string() ? value->get<std::string>() : value->dump();
 }
@@ -40,26 +36,45 @@ void flatten(const Json& value, const std::string& key, std::map<std::string, st
   }
 }
 
-class FigureReader {
- public:
-  FigureReader(const Json& json, Subject& subject) : json_(json), subject_(subject) {}
-  void add(const std::string& name, std::initializer_list<const char*> path) {
-    const Json* value = at_path(json_, path);
-    if (value != nullptr && value->is_number()) subject_.figures[name] = value->get<double>();
-  }
+void add_figure(Subject& s, const std::string& name, const Json& json, const std::string& pointer) {
+  const Json* value = found_at(json, pointer);
+  if (value != nullptr && value->is_number()) s.figures[name] = value->get<double>();
+}
 
- private:
-  const Json& json_;
-  Subject& subject_;
+// A figure of runs and of points of a prediction, with its place in their JSON; empty: it has none.
+struct PlacedFigure {
+  const char *name, *in_report, *in_point;
 };
+constexpr PlacedFigure placed_figures[] = {
+    {figure_name::tokens_per_s, "", "/tokens_per_s"},
+    {figure_name::step_p50, "/step_seconds/p50", "/step_s"},
+    {"step p99, s", "/step_seconds/p99", ""},
+    {"forward, s", "/seconds_per_step/forward", "/phases_s/forward"},
+    {"backward, s", "/seconds_per_step/backward", "/phases_s/backward"},
+    {"optimizer, s", "/seconds_per_step/optimizer", "/phases_s/optimizer"},
+    {"copies, s", "/seconds_per_step/copies", "/phases_s/copies"},
+    {figure_name::exposed, "/seconds_per_step/exposed_communication", "/exposed_s"},
+    {"hidden communication, s", "/seconds_per_step/hidden_communication", "/hidden_s"},
+    {"device peak, bytes", "/memory/device/measured_peak", ""},
+    {"host peak, bytes", "/memory/host/measured_peak", ""},
+    {"nvme peak, bytes", "/memory/nvme/measured_peak", ""},
+    {"resident memory, bytes", "/memory/system/rss_peak", ""},
+    {"elements per parameter and step", "/volume_per_parameter", ""},
+    {"predicted step, s", "/prediction/step_s", ""},
+    {"checkpoint_read_gib_per_s", "/checkpoints/benchmark/read_gib_per_s", ""}};
 
-double number_at(const Json& json, std::initializer_list<const char*> path) {
-  const Json* value = at_path(json, path);
+void add_figures(Subject& s, const Json& json, const char* PlacedFigure::*place) {
+  for (const PlacedFigure& figure : placed_figures)
+    if (*(figure.*place) != '\0') add_figure(s, figure.name, json, figure.*place);
+}
+
+double number_at(const Json& json, const std::string& pointer) {
+  const Json* value = found_at(json, pointer);
   return value != nullptr && value->is_number() ? value->get<double>() : 0;
 }
 
-std::int64_t integer_at(const Json& json, std::initializer_list<const char*> path) {
-  const Json* value = at_path(json, path);
+std::int64_t integer_at(const Json& json, const std::string& pointer) {
+  const Json* value = found_at(json, pointer);
   return value != nullptr && value->is_number_integer() ? value->get<std::int64_t>() : 0;
 }
 
@@ -76,70 +91,52 @@ void derive(Subject& s) {
 }
 
 void read_ranks(const Json& report, Subject& s) {
-  const Json* ranks = at_path(report, {"ranks"});
+  const Json* ranks = found_at(report, "/ranks");
   if (ranks == nullptr || !ranks->is_array()) return;
   std::set<std::string> hosts, processors, cores;
   for (const Json& rank : *ranks) {
-    hosts.insert(text_at(rank, {"host"}));
-    processors.insert(text_at(rank, {"processor"}));
-    cores.insert(text_at(rank, {"cores"}));
+    hosts.insert(text_at(rank, "/host"));
+    processors.insert(text_at(rank, "/processor"));
+    cores.insert(text_at(rank, "/cores"));
   }
-  const auto joined = [](const std::set<std::string>& words) {
-    std::string text;
-    for (const std::string& word : words) text += (text.empty() ? "" : ", ") + word;
-    return text;
-  };
   s.nodes = static_cast<int>(hosts.size());
-  s.environment["hosts"] = joined(hosts);
-  s.environment["processor"] = joined(processors);
-  s.environment["cores of ranks"] = joined(cores);
+  s.environment["hosts"] = join(hosts, ", ");
+  s.environment["processor"] = join(processors, ", ");
+  s.environment["cores of ranks"] = join(cores, ", ");
 }
 
 // What one step does, from the report of a run.
 void read_work(const Json& report, Subject& s) {
-  s.world = static_cast<int>(integer_at(report, {"world"}));
-  s.parameters = number_at(report, {"parameters"});
-  s.layers = integer_at(report, {"fit", "layers"});
-  if (s.layers == 0) s.layers = integer_at(report, {"deck", "model", "layers"});
-  s.tokens = number_at(report, {"batch", "train_batch_size"}) *
-             std::max(1.0, number_at(report, {"deck", "model", "sequence"}));
+  s.world = static_cast<int>(integer_at(report, "/world"));
+  s.parameters = number_at(report, "/parameters");
+  s.layers = integer_at(report, "/fit/layers");
+  if (s.layers == 0) s.layers = integer_at(report, "/deck/model/layers");
+  s.tokens = number_at(report, "/batch/train_batch_size") *
+             std::max(1.0, number_at(report, "/deck/model/sequence"));
 }
 
 Subject read_report(const Json& report) {
   Subject s;
-  s.result = text_at(report, {"result"});
-  s.run_class = text_at(report, {"class"});
-  s.deck_hash = text_at(report, {"deck_hash"});
-  s.plan_hash = text_at(report, {"plan_hash"});
-  s.state_hash = text_at(report, {"state_hash", "param"});
-  FigureReader f(report, s);
-  const std::string name = text_at(report, {"fom", "name"});
-  if (!name.empty()) f.add(name, {"fom", "value"});
-  f.add("checkpoint_read_gib_per_s", {"checkpoints", "benchmark", "read_gib_per_s"});
-  f.add(figure_name::step_p50, {"step_seconds", "p50"});
-  f.add("step p99, s", {"step_seconds", "p99"});
-  for (const char* phase : {"forward", "backward", "optimizer", "copies"})
-    f.add(std::string(phase) + ", s", {"seconds_per_step", phase});
-  f.add(figure_name::exposed, {"seconds_per_step", "exposed_communication"});
-  f.add("hidden communication, s", {"seconds_per_step", "hidden_communication"});
-  for (const char* tier : {"device", "host", "nvme"})
-    f.add(std::string(tier) + " peak, bytes", {"memory", tier, "measured_peak"});
-  f.add("resident memory, bytes", {"memory", "system", "rss_peak"});
-  f.add("elements per parameter and step", {"volume_per_parameter"});
-  if (const Json* collectives = at_path(report, {"collectives"}); collectives != nullptr)
+  s.result = text_at(report, "/result");
+  s.run_class = text_at(report, "/class");
+  s.deck_hash = text_at(report, "/deck_hash");
+  s.plan_hash = text_at(report, "/plan_hash");
+  s.state_hash = text_at(report, "/state_hash/param");
+  const std::string name = text_at(report, "/fom/name");
+  if (!name.empty()) add_figure(s, name, report, "/fom/value");
+  add_figures(s, report, &PlacedFigure::in_report);
+  if (const Json* collectives = found_at(report, "/collectives"); collectives != nullptr)
     for (const auto& [op, figures] : collectives->items()) {
-      FigureReader one(figures, s);
-      one.add(op + " calls", {"measured", "calls"});
-      one.add(op + " GB/s", {"bus_gb_per_s"});
+      add_figure(s, op + " calls", figures, "/measured/calls");
+      add_figure(s, op + " GB/s", figures, "/bus_gb_per_s");
     }
-  f.add("predicted step, s", {"prediction", "step_s"});
-  if (const Json* deck = at_path(report, {"deck"}); deck != nullptr) flatten(*deck, "", s.deck);
+  if (const Json* deck = found_at(report, "/deck"); deck != nullptr) flatten(*deck, "", s.deck);
   for (const char* section : {"versions", "environment"})
-    if (const Json* found = at_path(report, {section}); found != nullptr)
+    if (const Json* found = found_at(report, std::string("/") + section); found != nullptr)
       flatten(*found, "", s.environment);
   read_ranks(report, s);
   read_work(report, s);
-  if (const Json* warnings = at_path(report, {"warnings"}); warnings != nullptr)
+  if (const Json* warnings = found_at(report, "/warnings"); warnings != nullptr)
     for (const Json& w : *warnings)
       if (w.is_string()) s.warnings.push_back(w.get<std::string>());
   derive(s);
@@ -149,25 +146,19 @@ Subject read_report(const Json& report) {
 Subject read_prediction(const Json& file, const Json& point) {
   Subject s;
   s.predicted = true;
-  s.environment["machine"] = text_at(file, {"machine"});
-  if (const Json* deck = at_path(file, {"deck_as_used"}); deck != nullptr)
+  s.environment["machine"] = text_at(file, "/machine");
+  if (const Json* deck = found_at(file, "/deck_as_used"); deck != nullptr)
     flatten(*deck, "", s.deck);
-  s.deck["name"] = text_at(file, {"deck"});
-  s.world = static_cast<int>(integer_at(point, {"ranks"}));
-  s.parameters = number_at(point, {"parameters"});
-  s.layers = integer_at(point, {"layers"});
-  const auto per_node = integer_at(point, {"ranks_per_node"});
+  s.deck["name"] = text_at(file, "/deck");
+  s.world = static_cast<int>(integer_at(point, "/ranks"));
+  s.parameters = number_at(point, "/parameters");
+  s.layers = integer_at(point, "/layers");
+  const auto per_node = integer_at(point, "/ranks_per_node");
   if (per_node > 0) s.nodes = static_cast<int>((s.world + per_node - 1) / per_node);
-  FigureReader f(point, s);
-  f.add(figure_name::tokens_per_s, {"tokens_per_s"});
-  f.add(figure_name::step_p50, {"step_s"});
-  for (const char* phase : {"forward", "backward", "optimizer", "copies"})
-    f.add(std::string(phase) + ", s", {"phases_s", phase});
-  f.add(figure_name::exposed, {"exposed_s"});
-  f.add("hidden communication, s", {"hidden_s"});
-  s.tokens = number_at(point, {"tokens_per_step"});
+  add_figures(s, point, &PlacedFigure::in_point);
+  s.tokens = number_at(point, "/tokens_per_step");
   if (s.tokens == 0)  // of an older program
-    s.tokens = std::round(number_at(point, {"tokens_per_s"}) * number_at(point, {"step_s"}));
+    s.tokens = std::round(number_at(point, "/tokens_per_s") * number_at(point, "/step_s"));
   derive(s);
   return s;
 }
@@ -196,11 +187,11 @@ std::vector<Subject> read_subjects(const std::string& path) {
                                : path;
   const Json json = read_subject_file(file);
   std::vector<Subject> subjects;
-  if (at_path(json, {"seconds_per_step"}) != nullptr) {
+  if (found_at(json, "/seconds_per_step") != nullptr) {
     subjects.push_back(read_report(json));
     subjects.back().label = file;
-  } else if (const Json* points = at_path(json, {"points"});
-             points != nullptr && points->is_array() && at_path(json, {"machine"}) != nullptr) {
+  } else if (const Json* points = found_at(json, "/points");
+             points != nullptr && points->is_array() && found_at(json, "/machine") != nullptr) {
     for (const Json& point : *points) {
       subjects.push_back(read_prediction(json, point));
       subjects.back().label = file;

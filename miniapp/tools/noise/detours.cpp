@@ -26,7 +26,7 @@ double undisturbed_quantum(const std::vector<Quantum>& quanta) {
   for (const Quantum& q : quanta) times.push_back(q.seconds);
   const auto place = static_cast<std::ptrdiff_t>((times.size() - 1) / 100);
   std::nth_element(times.begin(), times.begin() + place, times.end());
-  return times[static_cast<std::size_t>(place)];
+  return times[place];
 }
 
 double detour_from(double undisturbed_s) {

@@ -147,7 +147,7 @@ std::optional<Tail> fit_tail(const Distribution& d) {
   tail.part = static_cast<double>(wanted) / static_cast<double>(all);
   double mean = 0, weighted = 0;
   for (std::int64_t i = 0; i < wanted; ++i) {  // the i-th largest excess
-    const double excess = largest[static_cast<std::size_t>(i)] - tail.from_s;
+    const double excess = largest[i] - tail.from_s;
     const double exceeding = (static_cast<double>(i) + 0.35) / static_cast<double>(wanted);
     mean += excess / static_cast<double>(wanted);
     weighted += exceeding * excess / static_cast<double>(wanted);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
-
-#include <fmt/core.h>
 
 #include <core/clock.hpp>
 #include <core/random.hpp>

@@ -12,7 +12,6 @@
 #include <miniapp/charts/text.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/tools/noise/noise.hpp>
-#include <miniapp/tools/noise/noise_text.hpp>
 
 namespace shardmark {
 

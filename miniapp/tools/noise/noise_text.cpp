@@ -4,36 +4,14 @@
 #include <fmt/core.h>
 
 #include <core/text.hpp>
-#include <miniapp/tools/noise/noise_text.hpp>
+#include <miniapp/tools/noise/noise.hpp>
 
 namespace shardmark {
 
 namespace {
 
-// In characters of UTF-8.
-std::size_t shown_width(const std::string& text) {
-  return static_cast<std::size_t>(std::count_if(text.begin(), text.end(), [](char c) {
-    return (static_cast<unsigned char>(c) & 0xC0) != 0x80;
-  }));
-}
-
-// Columns as wide as they need to be.
 std::string as_text(const NoiseRows& rows) {
-  std::vector<std::size_t> widths;
-  for (const auto& cells : rows) {
-    widths.resize(std::max(widths.size(), cells.size()));
-    for (std::size_t i = 0; i < cells.size(); ++i)
-      widths[i] = std::max(widths[i], shown_width(cells[i]));
-  }
-  std::string text;
-  for (const auto& cells : rows) {
-    text += fmt::format("  {:<{}}", cells.front(), widths.front());
-    for (std::size_t i = 1; i < cells.size(); ++i)
-      text += fmt::format("  {:>{}}", cells[i], widths[i]);
-    text.erase(text.find_last_not_of(' ') + 1);
-    text += '\n';
-  }
-  return text;
+  return join(in_columns(rows), "\n") + "\n";
 }
 
 }  // namespace

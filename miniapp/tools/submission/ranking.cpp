@@ -5,6 +5,7 @@
 
 #include <fmt/core.h>
 
+#include <core/percentile.hpp>
 #include <core/text.hpp>
 #include <miniapp/rules/official_rules.hpp>
 #include <miniapp/tools/submission/ranking.hpp>
@@ -70,20 +71,15 @@ bool before(const RankedEntry& a, const RankedEntry& b) {
          std::tuple(b.work, !b.official, -b.median());
 }
 
-double median_of(const std::vector<double>& sorted) {
-  const std::size_t n = sorted.size();
-  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
-}
-
 }  // namespace
 
 double RankedEntry::median() const {
-  return values.empty() ? 0 : median_of(values);
+  return shardmark::median(values);
 }
 
 std::optional<double> RankedEntry::median_read() const {
   if (reads.empty()) return std::nullopt;
-  return median_of(reads);
+  return shardmark::median(reads);
 }
 
 std::string RankedEntry::why_not() const {

@@ -25,29 +25,16 @@ std::string name_of(const std::string& text, std::size_t limit) {
   return safe.size() <= limit ? safe : safe.substr(0, limit - 3) + "...";
 }
 
-std::string text_table(const std::vector<TextRow>& rows, std::size_t& widest) {
-  std::vector<std::size_t> width(rows.front().size());
-  for (const TextRow& row : rows)
-    for (std::size_t c = 0; c < row.size(); ++c) width[c] = std::max(width[c], row[c].size());
-  std::string text;
-  widest = 0;
-  for (const TextRow& row : rows) {
-    std::string line = "  ";
-    for (std::size_t c = 0; c < row.size(); ++c) line += fmt::format("{:<{}}  ", row[c], width[c]);
-    line.resize(line.find_last_not_of(' ') + 1);
-    widest = std::max(widest, line.size());
-    text += line + "\n";
-  }
-  return text;
-}
-
 // `rows_within(limit)` returns the rows with names of at most that many characters.
 template<class Rows>
 std::string fitting_table(Rows rows_within) {
   for (std::size_t limit = longest_limit;; --limit) {
-    std::size_t widest = 0;
-    std::string text = text_table(rows_within(limit), widest);
-    if (widest <= widest_row || limit == shortest_limit) return text;
+    const std::vector<TextRow> rows = rows_within(limit);
+    const std::vector<std::string> lines = in_columns(rows, {.left = rows.front().size()});
+    const bool fits = std::all_of(lines.begin(), lines.end(), [](const std::string& line) {
+      return line.size() <= widest_row;
+    });
+    if (fits || limit == shortest_limit) return join(lines, "\n") + "\n";
   }
 }
 

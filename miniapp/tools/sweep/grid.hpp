@@ -2,7 +2,6 @@
 // The grid of a sweep: which keys of a deck take which values, on how many ranks.
 #pragma once
 
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

@@ -7,6 +7,7 @@
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
+#include <core/plan/interpret/print.hpp>
 #include <miniapp/tools/sweep/point.hpp>
 
 namespace shardmark {
@@ -72,19 +73,11 @@ PredictedFigures predicted_figures(const PredictedPoint& p) {
 }
 
 RunFigures run_figures(const Deck& deck, const Result& r, double wall_s) {
-  const TimeResult& times = r.slowest_times;
-  RunFigures f;
+  RunFigures f{r.slowest_times};
   f.slowest_rank = r.slowest_rank;
   f.tokens_per_s = r.tokens_per_s;
   f.step_p50_s = r.step_p50_s;
   f.step_p99_s = r.step_p99_s;
-  f.forward_s = times.forward;
-  f.backward_s = times.backward;
-  f.optimizer_s = times.optimizer;
-  f.copies_s = times.copies;
-  f.matmul_s = times.matmul;
-  f.exposed_s = times.exposed;
-  f.hidden_s = times.hidden;
   const bool trained = deck.run.compute == Compute::train && !r.rows.empty();
   f.loss = trained ? r.rows.back().loss : std::numeric_limits<double>::quiet_NaN();
   for (const Tier t : all_values<Tier>) f.measured[t] = r.tiers[t].measured_peak;
@@ -105,13 +98,6 @@ std::string tier_name(Tier tier) {
   return std::string(to_string(tier));
 }
 
-OrderedJson of_categories(const CategoryBytes& bytes) {
-  OrderedJson o = OrderedJson::object();
-  for (const Category c : all_values<Category>)
-    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
-  return o;
-}
-
 CategoryBytes categories_of(const OrderedJson& json) {
   CategoryBytes bytes{};
   for (const Category c : all_values<Category>)
@@ -128,12 +114,10 @@ OrderedJson of_plan(const PlanFigures& f) {
                    {"train_micro_batch_size_per_gpu", f.batch.micro},
                    {"gradient_accumulation_steps", f.batch.accumulation},
                    {"elems_per_parameter", f.per_parameter}};
-  OrderedJson& step = o["step"] = OrderedJson::object();
-  for (const auto& [op, t] : f.step)
-    step[std::string(to_string(op))] = {{"calls", t.calls}, {"elems", t.elems}, {"bytes", t.bytes}};
+  o["step"] = volume_json(f.step);
   for (const Tier t : all_values<Tier>) {
     OrderedJson tier = {{"allocated_bytes", f.allocated[t]},
-                        {"at_peak_bytes", of_categories(f.at_peak[t])}};
+                        {"at_peak_bytes", category_json(f.at_peak[t])}};
     if (f.fits[t]) tier["fits"] = *f.fits[t];
     if (f.budget[t]) tier["budget_bytes"] = *f.budget[t];
     o[tier_name(t)] = tier;

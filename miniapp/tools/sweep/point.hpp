@@ -36,10 +36,8 @@ struct PlanFigures {
 
 /// The figures of report.json. Seconds are those of one timed step on the rank that spends most
 /// time without waiting: it waits for no other rank, so what is exposed there is communication.
-struct RunFigures {
+struct RunFigures : TimeResult {
   double tokens_per_s = 0, step_p50_s = 0, step_p99_s = 0;
-  double forward_s = 0, backward_s = 0, optimizer_s = 0, copies_s = 0, matmul_s = 0;
-  double exposed_s = 0, hidden_s = 0;
   double loss = 0;                              // of the last step; NaN: none
   EnumArray<Tier, std::int64_t> measured{};     // bytes allocated at the peak
   std::int64_t slowest_rank = 0;                // whose seconds these are
@@ -97,13 +95,13 @@ struct NamedCount {
 };
 inline constexpr NamedReal run_reals[] = {{"step_p50_s", &RunFigures::step_p50_s},
                                           {"step_p99_s", &RunFigures::step_p99_s},
-                                          {"forward_s", &RunFigures::forward_s},
-                                          {"backward_s", &RunFigures::backward_s},
-                                          {"optimizer_s", &RunFigures::optimizer_s},
-                                          {"copies_s", &RunFigures::copies_s},
-                                          {"matmul_s", &RunFigures::matmul_s},
-                                          {"exposed_s", &RunFigures::exposed_s},
-                                          {"hidden_s", &RunFigures::hidden_s},
+                                          {"forward_s", &RunFigures::forward},
+                                          {"backward_s", &RunFigures::backward},
+                                          {"optimizer_s", &RunFigures::optimizer},
+                                          {"copies_s", &RunFigures::copies},
+                                          {"matmul_s", &RunFigures::matmul},
+                                          {"exposed_s", &RunFigures::exposed},
+                                          {"hidden_s", &RunFigures::hidden},
                                           {"tokens_per_s", &RunFigures::tokens_per_s},
                                           {"loss", &RunFigures::loss},
                                           {"wall_s", &RunFigures::wall_s}};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <filesystem>
-#include <iterator>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>

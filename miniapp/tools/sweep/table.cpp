@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <optional>
 
 #include <fmt/core.h>
 
@@ -28,79 +30,76 @@ std::string joined(const std::vector<std::string>& cells) {
 constexpr Op collectives[] = {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce,
                               Op::broadcast,  Op::all_to_all,     Op::barrier};
 
-std::vector<std::string> plan_head() {
-  std::vector<std::string> head{"stage",
-                                "schedule",
-                                "parameters",
-                                "layers",
-                                "train_batch_size",
-                                "train_micro_batch_size_per_gpu",
-                                "gradient_accumulation_steps",
-                                "step_calls"};
-  for (const Op op : collectives) head.push_back(fmt::format("step_calls_{}", to_string(op)));
-  for (const char* name : {"step_bytes", "elems_per_parameter", "live_peak_bytes"})
-    head.emplace_back(name);
+// A column of the CSV by its name, and its cell for figures of one kind.
+template<class Figures>
+struct Column {
+  std::string name;
+  std::function<std::string(const Figures&)> cell;
+};
+
+std::vector<Column<PlanFigures>> plan_columns() {
+  using F = const PlanFigures&;
+  std::vector<Column<PlanFigures>> all{
+      {"stage", [](F f) { return std::to_string(f.stage); }},
+      {"schedule", [](F f) { return f.schedule; }},
+      {"parameters", [](F f) { return std::to_string(f.parameters); }},
+      {"layers", [](F f) { return f.layers > 0 ? std::to_string(f.layers) : ""; }},
+      {"train_batch_size", [](F f) { return std::to_string(f.batch.global); }},
+      {"train_micro_batch_size_per_gpu", [](F f) { return std::to_string(f.batch.micro); }},
+      {"gradient_accumulation_steps", [](F f) { return std::to_string(f.batch.accumulation); }},
+      {"step_calls", [](F f) { return std::to_string(f.calls()); }}};
+  for (const Op op : collectives)
+    all.push_back({fmt::format("step_calls_{}", to_string(op)), [op](F f) {
+                     return std::to_string(f.step.contains(op) ? f.step.at(op).calls : 0);
+                   }});
+  all.push_back({"step_bytes", [](F f) { return std::to_string(f.bytes()); }});
+  all.push_back({"elems_per_parameter", [](F f) { return number(f.per_parameter); }});
+  all.push_back({"live_peak_bytes", [](F f) { return std::to_string(f.peak()); }});
   for (const Tier t : all_values<Tier>) {
     const auto tier = to_string(t);
-    head.push_back(fmt::format("{}_allocated_bytes", tier));
+    all.push_back({fmt::format("{}_allocated_bytes", tier),
+                   [t](F f) { return std::to_string(f.allocated[t]); }});
     for (const Category c : all_values<Category>)
-      head.push_back(fmt::format("{}_{}_bytes", tier, to_string(c)));
-    head.push_back(fmt::format("{}_fits", tier));
+      all.push_back({fmt::format("{}_{}_bytes", tier, to_string(c)),
+                     [t, c](F f) { return std::to_string(f.at_peak[t][c]); }});
+    all.push_back({fmt::format("{}_fits", tier),
+                   [t](F f) { return f.fits[t] ? (*f.fits[t] ? "yes" : "no") : ""; }});
   }
-  return head;
+  return all;
 }
 
-std::vector<std::string> plan_cells(const PlanFigures& f) {
-  std::vector<std::string> cells{std::to_string(f.stage),
-                                 f.schedule,
-                                 std::to_string(f.parameters),
-                                 f.layers > 0 ? std::to_string(f.layers) : "",
-                                 std::to_string(f.batch.global),
-                                 std::to_string(f.batch.micro),
-                                 std::to_string(f.batch.accumulation),
-                                 std::to_string(f.calls())};
-  for (const Op op : collectives)
-    cells.push_back(std::to_string(f.step.contains(op) ? f.step.at(op).calls : 0));
-  cells.push_back(std::to_string(f.bytes()));
-  cells.push_back(number(f.per_parameter));
-  cells.push_back(std::to_string(f.peak()));
-  for (const Tier t : all_values<Tier>) {
-    cells.push_back(std::to_string(f.allocated[t]));
-    for (const std::int64_t bytes : f.at_peak[t]) cells.push_back(std::to_string(bytes));
-    cells.emplace_back(f.fits[t] ? (*f.fits[t] ? "yes" : "no") : "");
-  }
-  return cells;
-}
-
-std::vector<std::string> run_head() {
-  std::vector<std::string> head;
-  for (const NamedReal& n : run_reals) head.emplace_back(n.name);
-  for (const NamedCount& n : run_counts) head.emplace_back(n.name);
+std::vector<Column<RunFigures>> run_columns() {
+  using F = const RunFigures&;
+  std::vector<Column<RunFigures>> all;
+  for (const NamedReal& n : run_reals)
+    all.push_back({n.name, [of = n.of](F f) { return number(f.*of); }});
+  for (const NamedCount& n : run_counts)
+    all.push_back({n.name, [of = n.of](F f) { return std::to_string(f.*of); }});
   for (const Tier t : all_values<Tier>)
-    head.push_back(fmt::format("{}_measured_bytes", to_string(t)));
-  return head;
+    all.push_back({fmt::format("{}_measured_bytes", to_string(t)),
+                   [t](F f) { return std::to_string(f.measured[t]); }});
+  return all;
 }
 
-std::vector<std::string> run_cells(const RunFigures& f) {
-  std::vector<std::string> cells;
-  for (const NamedReal& n : run_reals) cells.push_back(number(f.*n.of));
-  for (const NamedCount& n : run_counts) cells.push_back(std::to_string(f.*n.of));
-  for (const std::int64_t bytes : f.measured) cells.push_back(std::to_string(bytes));
-  return cells;
+std::vector<Column<PredictedFigures>> predicted_columns() {
+  using F = const PredictedFigures&;
+  std::vector<Column<PredictedFigures>> all;
+  for (const NamedPrediction& n : predicted_reals)
+    all.push_back({n.name, [of = n.of](F f) { return number(f.*of); }});
+  all.push_back({"limited_by", [](F f) { return f.limited_by; }});
+  return all;
 }
 
-std::vector<std::string> predicted_head() {
-  std::vector<std::string> head;
-  for (const NamedPrediction& n : predicted_reals) head.emplace_back(n.name);
-  head.emplace_back("limited_by");
-  return head;
+// The cells of a point, which are empty if it has no such figures.
+template<class Figures>
+void append(std::vector<std::string>& row, const std::vector<Column<Figures>>& columns,
+            const std::optional<Figures>& figures) {
+  for (const auto& column : columns) row.push_back(figures ? column.cell(*figures) : "");
 }
 
-std::vector<std::string> predicted_cells(const PredictedFigures& f) {
-  std::vector<std::string> cells;
-  for (const NamedPrediction& n : predicted_reals) cells.push_back(number(f.*n.of));
-  cells.push_back(f.limited_by);
-  return cells;
+template<class Figures>
+void append_names(std::vector<std::string>& head, const std::vector<Column<Figures>>& columns) {
+  for (const auto& column : columns) head.push_back(column.name);
 }
 
 bool any_predicted(const Sweep& sweep) {
@@ -115,31 +114,19 @@ void append(std::vector<std::string>& row, const std::vector<std::string>& cells
   row.insert(row.end(), columns - cells.size(), "");
 }
 
-std::string in_columns(const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(rows[0].size(), 0);
-  for (const auto& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
-  std::string text;
-  for (const auto& row : rows) {
-    text += " ";
-    for (std::size_t i = 0; i < row.size(); ++i) text += fmt::format(" {:>{}}", row[i], widths[i]);
-    text += '\n';
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string sweep_csv(const Sweep& sweep) {
-  const auto plan_columns = plan_head(), run_columns = run_head();
+  const auto of_plan = plan_columns();
+  const auto of_run = run_columns();
+  std::vector<Column<PredictedFigures>> of_prediction;  // without, those that scripts know
+  if (any_predicted(sweep)) of_prediction = predicted_columns();
   std::vector<std::string> head{"ranks"};
   for (const Axis& axis : sweep.axes) head.push_back(axis.key);
   for (const char* name : {"result", "status", "reason", "folder"}) head.emplace_back(name);
-  append(head, plan_columns, plan_columns.size());
-  append(head, run_columns, run_columns.size());
-  const bool predicted = any_predicted(sweep);  // without, the columns are those that scripts know
-  const auto predicted_columns = predicted ? predicted_head() : std::vector<std::string>{};
-  append(head, predicted_columns, predicted_columns.size());
+  append_names(head, of_plan);
+  append_names(head, of_run);
+  append_names(head, of_prediction);
   std::string text = joined(head);
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const SweepPoint& p = sweep.points[i];
@@ -149,11 +136,9 @@ std::string sweep_csv(const Sweep& sweep) {
     row.push_back(std::to_string(static_cast<int>(p.status)));
     row.push_back(p.reason);
     row.push_back(sweep.folders[i]);
-    append(row, p.plan ? plan_cells(*p.plan) : std::vector<std::string>{}, plan_columns.size());
-    append(row, p.run ? run_cells(*p.run) : std::vector<std::string>{}, run_columns.size());
-    append(row,
-           p.predicted && predicted ? predicted_cells(*p.predicted) : std::vector<std::string>{},
-           predicted_columns.size());
+    append(row, of_plan, p.plan);
+    append(row, of_run, p.run);
+    append(row, of_prediction, p.predicted);
     text += joined(row);
   }
   return text;
@@ -203,8 +188,8 @@ std::string sweep_text(const Sweep& sweep) {
     if (!sweep.planned)
       append(row,
              p.run ? std::vector<std::string>{fmt::format("{:.2f}", p.run->step_p50_s * 1e3),
-                                              fmt::format("{:.2f}", p.run->exposed_s * 1e3),
-                                              fmt::format("{:.2f}", p.run->hidden_s * 1e3),
+                                              fmt::format("{:.2f}", p.run->exposed * 1e3),
+                                              fmt::format("{:.2f}", p.run->hidden * 1e3),
                                               fmt::format("{:.0f}", p.run->tokens_per_s)}
                    : std::vector<std::string>{},
              4);
@@ -213,7 +198,7 @@ std::string sweep_text(const Sweep& sweep) {
       reasons += fmt::format("  {} on {}, {}: {}\n", to_string(p.state), plural(p.at.ranks, "rank"),
                              printable(join(p.at.sets(), " ")), printable(p.reason));
   }
-  return in_columns(rows) + reasons;
+  return join(in_columns(rows, {.left = 0, .gap = " "}), "\n") + "\n" + reasons;
 }
 
 std::string sweep_summary(const Sweep& sweep) {

@@ -25,6 +25,10 @@ struct Sweep {
 /// point lacks is empty.
 std::string sweep_csv(const Sweep& sweep);
 
+/// sweep.html: the table and plots of it as one page that needs no other file. Text from decks and
+/// arguments is escaped. The page is well-formed XML.
+std::string sweep_html(const Sweep& sweep);
+
 /// The table that is printed at the end, in columns.
 std::string sweep_text(const Sweep& sweep);
 

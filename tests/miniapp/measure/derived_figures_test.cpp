@@ -23,6 +23,12 @@ TEST(Percentile, is_by_nearest_rank) {
   EXPECT_EQ(percentile({}, 0.5), 0);
 }
 
+TEST(Median, of_an_even_number_is_the_mean_of_the_middle_two) {
+  EXPECT_EQ(median({40, 10, 30, 20}), 25);
+  EXPECT_EQ(median({3, 1, 2}), 2);
+  EXPECT_EQ(median({}), 0);
+}
+
 TEST(BusFactor, is_that_of_nccl_tests) {
   for (const int n : {1, 2, 3, 8}) {
     const double others = static_cast<double>(n - 1) / n;

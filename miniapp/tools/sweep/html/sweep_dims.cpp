@@ -97,7 +97,7 @@ SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::siz
       if (!belongs) continue;
       const auto& of = dims[dim].values;
       const auto at = std::find(of.begin(), of.end(), value_of(p, dims[dim].key));
-      series.points[static_cast<std::size_t>(at - of.begin())] = &p;
+      series.points[at - of.begin()] = &p;
     }
   }
   return set;

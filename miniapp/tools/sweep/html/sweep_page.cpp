@@ -10,7 +10,7 @@
 #include <miniapp/charts/page.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
-#include <miniapp/tools/sweep/html/sweep_page.hpp>
+#include <miniapp/tools/sweep/table.hpp>
 
 namespace shardmark {
 namespace {
@@ -18,10 +18,10 @@ namespace {
 using namespace html;
 
 double own_s(const SweepPoint& p) {
-  return p.run ? p.run->forward_s + p.run->backward_s + p.run->optimizer_s - p.run->exposed_s : NAN;
+  return p.run ? p.run->own() : NAN;
 }
 double exposed_s(const SweepPoint& p) {
-  return p.run ? p.run->exposed_s : NAN;
+  return p.run ? p.run->exposed : NAN;
 }
 double step_s(const SweepPoint& p) {
   return own_s(p) + exposed_s(p);
@@ -194,8 +194,8 @@ std::vector<std::string> plan_cells(const SweepPoint& p) {
 std::vector<std::string> run_cells(const SweepPoint& p) {
   if (!p.run) return std::vector<std::string>(5);
   const auto ms = [](double seconds) { return fmt::format("{:.2f}", seconds * 1e3); };
-  return {human_bytes(p.run->resident_peak), ms(p.run->step_p50_s), ms(p.run->exposed_s),
-          ms(p.run->hidden_s), fmt::format("{:.0f}", p.run->tokens_per_s)};
+  return {human_bytes(p.run->resident_peak), ms(p.run->step_p50_s), ms(p.run->exposed),
+          ms(p.run->hidden), fmt::format("{:.0f}", p.run->tokens_per_s)};
 }
 
 std::string points_table(const Sweep& sweep) {

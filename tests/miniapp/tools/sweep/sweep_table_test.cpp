@@ -63,7 +63,7 @@ TEST(SweepPoints, ReadBackUnchanged) {
     const auto json = to_json(p);
     EXPECT_EQ(to_json(point_of_json(nlohmann::ordered_json::parse(json.dump()))), json);
   }
-  EXPECT_EQ(to_json(ran(at)).at("run").at("exposed_s"), ran(at).run->exposed_s);
+  EXPECT_EQ(to_json(ran(at)).at("run").at("exposed_s"), ran(at).run->exposed);
   auto wrong = to_json(planned(at));
   wrong["state"] = "fine";
   EXPECT_THROW(point_of_json(wrong), IoError);
@@ -177,7 +177,7 @@ TEST(SweepTable, HasARowForEachPointAndACellForEachFigure) {
     EXPECT_EQ(row[column("step_calls")], p.plan ? std::to_string(p.plan->calls()) : "");
     EXPECT_EQ(row[column("exposed_s")].empty(), !p.run);
     if (p.run) {
-      EXPECT_EQ(std::stod(row[column("exposed_s")]), p.run->exposed_s);
+      EXPECT_EQ(std::stod(row[column("exposed_s")]), p.run->exposed);
     }
     if (!p.plan) continue;
     std::int64_t sum = 0;

@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
-#include <miniapp/tools/sweep/html/sweep_page.hpp>
+#include <miniapp/tools/sweep/table.hpp>
 #include <tests/miniapp/tools/sweep/sweep_example.hpp>
 #include <tests/support/markup.hpp>
 
