@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -20,7 +19,7 @@ namespace {
 
 // The rank of the program within one of its groups.
 int rank_within(const Program& program, int group) {
-  const std::vector<int>& ranks = program.groups[static_cast<std::size_t>(group)].ranks;
+  const std::vector<int>& ranks = program.groups[group].ranks;
   if (ranks.empty()) return program.rank;
   return static_cast<int>(std::find(ranks.begin(), ranks.end(), program.rank) - ranks.begin());
 }

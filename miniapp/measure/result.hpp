@@ -6,7 +6,6 @@
 #pragma once
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -40,6 +39,14 @@ namespace shardmark {
 struct RankSteps {
   double p50_s = 0, p99_s = 0, worst_s = 0;  // of its own time
   double waiting_caused_s = 0;  // per step: how long the other ranks together waited for this one
+
+  /// Adds another rank of a host: the slower one of each, and the waiting of both.
+  void include(const RankSteps& rank) {
+    p50_s = std::max(p50_s, rank.p50_s);
+    p99_s = std::max(p99_s, rank.p99_s);
+    worst_s = std::max(worst_s, rank.worst_s);
+    waiting_caused_s += rank.waiting_caused_s;
+  }
 };
 
 /// What the section `perturb` did in the timed steps.
@@ -140,8 +147,23 @@ std::string describe(const DiskResult& disk);
 struct TimeResult {
   double forward = 0, backward = 0, optimizer = 0, copies = 0, exposed = 0, hidden = 0, matmul = 0;
   /// Without waiting for other ranks.
-  double own() const { return forward + backward + optimizer - exposed; }
+  double own() const { return phases() - exposed; }
+  double phases() const { return forward + backward + optimizer; }
 };
+
+/// A member of TimeResult by its key in report.json and its name in sentences.
+struct NamedTime {
+  const char *key, *name;
+  double TimeResult::*of;
+};
+inline constexpr NamedTime named_times[] = {
+    {"forward", "forward", &TimeResult::forward},
+    {"backward", "backward", &TimeResult::backward},
+    {"optimizer", "optimizer", &TimeResult::optimizer},
+    {"copies", "copies", &TimeResult::copies},
+    {"matmul", "matrix products", &TimeResult::matmul},
+    {"exposed_communication", "exposed communication", &TimeResult::exposed},
+    {"hidden_communication", "hidden communication", &TimeResult::hidden}};
 
 /// Medians over the timed steps, in seconds. A few steps that something disturbs move a mean and
 /// not a median, so these are what predictions are compared with.

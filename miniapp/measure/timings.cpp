@@ -32,7 +32,7 @@ bool differ(std::size_t mine, const std::vector<int>& group, Peers& peers) {
   int differs = 0;
   for (int r = 0; r < peers.size(); ++r)
     if (group.empty() || std::find(group.begin(), group.end(), r) != group.end())
-      differs |= static_cast<int>(counts[static_cast<std::size_t>(r)] != mine);
+      differs |= static_cast<int>(counts[r] != mine);
   const auto all = peers.gather(differs);
   return std::find(all.begin(), all.end(), 1) != all.end();
 }
@@ -100,32 +100,36 @@ std::vector<std::size_t> plain_steps(const RunRecord& record) {
   return plain.empty() ? all : plain;
 }
 
+// A median, and the time of a step that it is of.
+struct MedianOf {
+  double PhaseMedians::*median;
+  std::int64_t LaneTimes::*time;
+};
+constexpr MedianOf lane_medians[] = {{&PhaseMedians::forward, &LaneTimes::forward},
+                                     {&PhaseMedians::backward, &LaneTimes::backward},
+                                     {&PhaseMedians::optimizer, &LaneTimes::step},
+                                     {&PhaseMedians::copies, &LaneTimes::copies},
+                                     {&PhaseMedians::exposed, &LaneTimes::exposed}};
+
 PhaseMedians medians(const RunRecord& record, const std::vector<std::size_t>& steps) {
-  const auto median_of = [&](std::int64_t LaneTimes::*time) {
+  PhaseMedians medians;
+  for (const auto& [median, time] : lane_medians) {
     std::vector<double> seconds;
     for (const std::size_t s : steps)
       seconds.push_back(static_cast<double>(record.step_times[s].*time) * 1e-9);
-    return percentile(std::move(seconds), 0.5);
-  };
-  return {.forward = median_of(&LaneTimes::forward),
-          .backward = median_of(&LaneTimes::backward),
-          .optimizer = median_of(&LaneTimes::step),
-          .copies = median_of(&LaneTimes::copies),
-          .exposed = median_of(&LaneTimes::exposed)};
+    medians.*median = percentile(std::move(seconds), 0.5);
+  }
+  return medians;
 }
 
 // Returns the means of these times over the ranks, which are those of a rank of mean speed.
 PhaseMedians mean_of(const std::vector<PhaseMedians>& ranks) {
-  const auto mean = [&](double PhaseMedians::*time) {
-    double sum = 0;
-    for (const PhaseMedians& r : ranks) sum += r.*time;
-    return sum / static_cast<double>(ranks.size());
-  };
-  return {.forward = mean(&PhaseMedians::forward),
-          .backward = mean(&PhaseMedians::backward),
-          .optimizer = mean(&PhaseMedians::optimizer),
-          .copies = mean(&PhaseMedians::copies),
-          .exposed = mean(&PhaseMedians::exposed)};
+  PhaseMedians mean;
+  for (const auto& [median, time] : lane_medians) {
+    for (const PhaseMedians& r : ranks) mean.*median += r.*median;
+    mean.*median /= static_cast<double>(ranks.size());
+  }
+  return mean;
 }
 
 // The tokens that the timed steps trained on. A `list` model has no tokens; its figure of merit
@@ -146,7 +150,7 @@ void add_waiting(const GroupCalls& own, const std::vector<double>& last_issue_s,
   for (std::size_t i = 0; i < own.records.size(); ++i) {
     const auto blocked_s = static_cast<double>(own.records[i].blocked_ns) * 1e-9;
     const double late_s = std::clamp(last_issue_s[i] - own.issued_s[i], 0.0, blocked_s);
-    if (last_rank[i] >= 0) caused_s[static_cast<std::size_t>(last_rank[i])] += late_s;
+    if (last_rank[i] >= 0) caused_s[last_rank[i]] += late_s;
   }
 }
 

@@ -20,6 +20,7 @@ namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
+// JSON has no NaN; a figure that is not a number becomes null.
 OrderedJson number(std::optional<double> value) {
   return value && std::isfinite(*value) ? OrderedJson(*value) : OrderedJson(nullptr);
 }
@@ -90,18 +91,6 @@ using OrderedJson = nlohmann::ordered_json;
 OrderedJson hex(std::uint64_t value) {
   return fmt::format("{:016x}", value);
 }
-// JSON has no NaN; a figure that is not a number becomes null.
-OrderedJson number(double value) {
-  return std::isfinite(value) ? OrderedJson(value) : OrderedJson(nullptr);
-}
-
-OrderedJson by_category(const CategoryBytes& bytes) {
-  OrderedJson o = OrderedJson::object();
-  for (const Category c : all_values<Category>)
-    if (bytes[c] > 0) o[std::string(to_string(c))] = bytes[c];
-  return o;
-}
-
 OrderedJson memory(const Result& r) {
   OrderedJson o;
   for (const Tier t : all_values<Tier>) {
@@ -111,8 +100,8 @@ OrderedJson memory(const Result& r) {
                                     {"measured_peak", tier.measured_peak},
                                     {"live_peak", tier.live_peak},
                                     {"predicted_pinned_peak", tier.pinned_peak},
-                                    {"predicted_by_category", by_category(tier.predicted)},
-                                    {"measured_by_category", by_category(tier.measured)},
+                                    {"predicted_by_category", category_json(tier.predicted)},
+                                    {"measured_by_category", category_json(tier.measured)},
                                     {"at", tier.at},
                                     {"budget", tier.budget},
                                     {"budget_source", tier.budget_source}};
@@ -152,13 +141,9 @@ OrderedJson collectives(const Program& p, const Result& r) {
 
 // The form of DeepSpeed's log_summary(return_dict=True), with nccl-tests' bandwidth.
 OrderedJson seconds(const TimeResult& t) {
-  return {{"forward", t.forward},
-          {"backward", t.backward},
-          {"optimizer", t.optimizer},
-          {"copies", t.copies},
-          {"matmul", t.matmul},
-          {"exposed_communication", t.exposed},
-          {"hidden_communication", t.hidden}};
+  OrderedJson o;
+  for (const NamedTime& n : named_times) o[n.key] = t.*n.of;
+  return o;
 }
 
 OrderedJson comms(const Result& r) {
@@ -267,7 +252,7 @@ OrderedJson ranks(const Result& r, const std::vector<VariableOfRanks>& variables
   for (const VariableOfRanks& v : variables)
     if (!v.same_everywhere)
       for (const auto& [value, of] : v.values)
-        for (int rank : of) list[static_cast<std::size_t>(rank)]["environment"][v.name] = value;
+        for (int rank : of) list[rank]["environment"][v.name] = value;
   return list;
 }
 

@@ -68,35 +68,28 @@ OrderedJson congestion_json(const CongestionResult& c) {
           {"gb_per_s", moved_rate(c) * 1e-9}};
 }
 
+// The steps of a rank, or of all ranks of a host, named by `key`.
+template<class Name>
+OrderedJson steps_json(const char* key, const Name& name, const RankSteps& s) {
+  return {{key, name},
+          {"own_seconds", {{"p50", s.p50_s}, {"p99", s.p99_s}, {"worst", s.worst_s}}},
+          {"waiting_caused_per_step", s.waiting_caused_s}};
+}
+
 OrderedJson rank_steps(const Result& r) {
   OrderedJson list = OrderedJson::array();
-  for (std::size_t i = 0; i < r.stragglers.ranks.size(); ++i) {
-    const RankSteps& rank = r.stragglers.ranks[i];
-    list.push_back(
-        {{"rank", i},
-         {"own_seconds", {{"p50", rank.p50_s}, {"p99", rank.p99_s}, {"worst", rank.worst_s}}},
-         {"waiting_caused_per_step", rank.waiting_caused_s}});
-  }
+  for (const RankSteps& rank : r.stragglers.ranks)
+    list.push_back(steps_json("rank", list.size(), rank));
   return list;
 }
 
 // The slowest rank of each host, and the waiting that its ranks cause together.
 OrderedJson host_steps(const Result& r) {
   std::map<std::string, RankSteps> hosts;
-  for (std::size_t i = 0; i < std::min(r.ranks.size(), r.stragglers.ranks.size()); ++i) {
-    const RankSteps& rank = r.stragglers.ranks[i];
-    RankSteps& host = hosts[r.ranks[i].host];
-    host.p50_s = std::max(host.p50_s, rank.p50_s);
-    host.p99_s = std::max(host.p99_s, rank.p99_s);
-    host.worst_s = std::max(host.worst_s, rank.worst_s);
-    host.waiting_caused_s += rank.waiting_caused_s;
-  }
+  for (std::size_t i = 0; i < std::min(r.ranks.size(), r.stragglers.ranks.size()); ++i)
+    hosts[r.ranks[i].host].include(r.stragglers.ranks[i]);
   OrderedJson list = OrderedJson::array();
-  for (const auto& [name, host] : hosts)
-    list.push_back(
-        {{"host", name},
-         {"own_seconds", {{"p50", host.p50_s}, {"p99", host.p99_s}, {"worst", host.worst_s}}},
-         {"waiting_caused_per_step", host.waiting_caused_s}});
+  for (const auto& [name, host] : hosts) list.push_back(steps_json("host", name, host));
   return list;
 }
 

@@ -34,8 +34,7 @@ std::optional<Facts> facts_of(const SubmittedRun& run) try {
   facts.times = run_times(report);
   std::set<std::string> processors;
   std::set<std::int64_t> threads;
-  for (const Json& json : report.at("/ranks")) {
-    const ReportReader rank(json);
+  for (const ReportReader& rank : report.list("/ranks")) {
     facts.hosts.insert(rank.text("/host"));
     processors.insert(rank.text("/processor"));
     threads.insert(rank.integer("/matmul_threads"));

@@ -5,7 +5,6 @@
 //   machine.json, changes.diff      if they are given
 #pragma once
 
-#include <map>
 #include <string>
 #include <vector>
 

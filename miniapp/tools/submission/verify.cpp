@@ -85,7 +85,7 @@ class Verification {
     found_.tokens_per_step =
         program.batch.global * std::max<std::int64_t>(1, planned_.loaded.deck.model.sequence);
     std::set<std::string> hosts;
-    for (const Json& rank : report_.at("/ranks")) hosts.insert(ReportReader(rank).text("/host"));
+    for (const ReportReader& rank : report_.list("/ranks")) hosts.insert(rank.text("/host"));
     found_.nodes = static_cast<int>(hosts.size());
     found_.processor = report_.text("/ranks/0/processor");
   }
@@ -130,8 +130,7 @@ class Verification {
     const std::string reasons = report_.text("/invalid_reasons");
     if (ended == "VALID" && !stopped && !reasons.empty())
       refuse("invalid_reasons: a run that ended VALID has none, and the report says " + reasons);
-    for (const Json& check : report_.at("/checks")) {
-      const ReportReader one(check);
+    for (const ReportReader& one : report_.list("/checks")) {
       const std::string state = one.text("/state");
       names.insert(one.text("/name"));
       for (const Check& again : result.checks)

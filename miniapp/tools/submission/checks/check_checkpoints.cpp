@@ -15,11 +15,8 @@ constexpr double agreed_part = 0.1, agreed_each_s = 0.5;
 
 std::vector<double> times_of(const ReportReader& report, const std::string& at,
                              Findings& findings) {
-  std::vector<double> seconds;
-  for (const nlohmann::json& s : report.at(at)) {
-    seconds.push_back(s.is_number() ? s.get<double>() : 0);
-    findings.is_positive({"a time of " + at, seconds.back()});
-  }
+  std::vector<double> seconds = report.numbers(at);
+  for (const double s : seconds) findings.is_positive({"a time of " + at, s});
   return seconds;
 }
 

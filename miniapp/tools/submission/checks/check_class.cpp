@@ -16,16 +16,10 @@ using Json = nlohmann::json;
 std::string variable(const ReportReader& report, const char* name) {
   if (const Json& all = report.at("/environment"); all.contains(name))
     return ReportReader(all).text(fmt::format("/{}", name));
-  for (const Json& rank : report.at("/ranks"))
-    if (rank.contains("environment") && rank["environment"].contains(name))
-      return ReportReader(rank).text(fmt::format("/environment/{}", name));
+  for (const ReportReader& rank : report.list("/ranks"))
+    if (const std::string at = fmt::format("/environment/{}", name); rank.has(at))
+      return rank.text(at);
   return "";
-}
-
-std::vector<double> numbers(const Json& list) {
-  std::vector<double> all;
-  for (const Json& value : list) all.push_back(value.is_number() ? value.get<double>() : 0);
-  return all;
 }
 
 RunEnd reported_end(const ReportReader& report) {
@@ -33,7 +27,7 @@ RunEnd reported_end(const ReportReader& report) {
   end.timed_s = report.number("/step_seconds/timed_total");
   end.stopped = report.has("/stopped");
   if (!report.has("/checkpoints/benchmark")) return end;
-  end.write_s = numbers(report.at("/checkpoints/benchmark/write_s"));
+  end.write_s = report.numbers("/checkpoints/benchmark/write_s");
   end.cached = report.at("/checkpoints/benchmark/page_cache_dropped") != true;
   end.node_memory_bytes = report.integer("/checkpoints/benchmark/node_memory_bytes");
   return end;

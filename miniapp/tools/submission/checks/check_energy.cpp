@@ -55,8 +55,7 @@ NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& fin
   NodeEnergy energy;
   energy.host = node.text("/host");
   energy.ranks = static_cast<int>(node.integer("/ranks"));
-  for (const nlohmann::json& json : node.at("/counters")) {
-    const ReportReader one(json);
+  for (const ReportReader& one : node.list("/counters")) {
     CounterEnergy counter{one.text("/name"),
                           one.text("/source"),
                           part_of(one.text("/part")),
@@ -88,9 +87,7 @@ NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& fin
 // Each rank belongs to the node that lists it.
 void check_nodes(const RunFacts& facts, const EnergyFigure& energy, Findings& findings) {
   std::map<std::string, std::int64_t> ranks;
-  for (const nlohmann::json& rank : facts.report.at("/ranks")) {
-    ++ranks[ReportReader(rank).text("/host")];
-  }
+  for (const ReportReader& rank : facts.report.list("/ranks")) ++ranks[rank.text("/host")];
   for (const NodeEnergy& node : energy.nodes) ranks[node.host] -= node.ranks;
   for (const auto& [host, left] : ranks)
     if (left != 0)
@@ -136,8 +133,8 @@ void check_energy(const RunFacts& facts, Findings& findings) {
       {"the phases of rank 0, in s,", phases_s * static_cast<double>(facts.timed().size())},
       {"the span of the energy", energy.seconds});
   findings.at_most({"the span of the energy, in s,", energy.seconds}, {"timed_total", timed_s});
-  for (const nlohmann::json& node : report.at("/energy/nodes"))
-    energy.nodes.push_back(reported_node(ReportReader(node), timed_s, findings));
+  for (const ReportReader& node : report.list("/energy/nodes"))
+    energy.nodes.push_back(reported_node(node, timed_s, findings));
   check_nodes(facts, energy, findings);
   check_ratios(facts, energy, findings);
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <map>
 #include <set>
 
@@ -34,13 +33,12 @@ void refuse_faults(const nlohmann::json& variables, Findings& findings) {
 void check_environment(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
   const std::int64_t world = report.integer("/world");
-  const nlohmann::json& ranks = report.at("/ranks");
+  const std::vector<ReportReader> ranks = report.list("/ranks");
   findings.compare<std::int64_t>("ranks listed", static_cast<std::int64_t>(ranks.size()), world);
   std::set<std::pair<std::string, std::int64_t>> processes;
   std::map<std::string, std::int64_t> of_host;
   std::int64_t place = 0;
-  for (const nlohmann::json& json : ranks) {
-    const ReportReader rank(json);
+  for (const ReportReader& rank : ranks) {
     check_rank(rank, place++, processes, findings);
     ++of_host[rank.text("/host")];
     refuse_faults(rank.at("/environment"), findings);
@@ -49,9 +47,9 @@ void check_environment(const RunFacts& facts, Findings& findings) {
   // The profile has the ranks on the machine of rank 0. Several machines may have one name.
   const std::int64_t per_node = report.integer("/profile/ranks_per_node");
   if (!ranks.empty())
-    findings.at_most({"the ranks per node of the profile", static_cast<double>(per_node)},
-                     {"the ranks on the host of rank 0",
-                      static_cast<double>(of_host[ReportReader(ranks[0]).text("/host")])});
+    findings.at_most(
+        {"the ranks per node of the profile", static_cast<double>(per_node)},
+        {"the ranks on the host of rank 0", static_cast<double>(of_host[ranks[0].text("/host")])});
   if (report.at("/binaries").empty()) findings.refuse("binaries: the program has no hash");
 }
 

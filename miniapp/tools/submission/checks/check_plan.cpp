@@ -127,9 +127,7 @@ namespace {
 // `memory` compares them; of a pooled one, only files are allocated by category.
 void check_categories(const RunFacts& facts, Tier t, const std::string& at,
                       const TierFootprint& planned, Findings& findings) {
-  nlohmann::json peaks = nlohmann::json::object();
-  for (const Category c : all_values<Category>)
-    if (planned.category_peaks[c] > 0) peaks[std::string(to_string(c))] = planned.category_peaks[c];
+  const nlohmann::json peaks = category_json(planned.category_peaks);
   const auto compare = [&](const char* name, const nlohmann::json& want) {
     const nlohmann::json& have = facts.report.at(at + name);
     if (have != want) findings.compare(at.substr(1) + name, have.dump(), want.dump());

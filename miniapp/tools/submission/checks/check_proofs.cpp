@@ -9,11 +9,9 @@ namespace {
 // The sentence of a check that passed follows from the figures beside it.
 void compare_detail(const ReportReader& report, std::string_view name, const std::string& detail,
                     Findings& findings) {
-  for (const nlohmann::json& check : report.at("/checks")) {
-    const ReportReader one(check);
+  for (const ReportReader& one : report.list("/checks"))
     if (one.text("/name") == name && one.text("/state") == to_string(Check::State::pass))
       findings.compare(fmt::format("the check {}", name), one.text("/detail"), detail);
-  }
 }
 
 }  // namespace
@@ -32,7 +30,7 @@ void check_proof(const RunFacts& facts, Findings& findings) {
   for (std::int64_t s = 0; s < steps; ++s)
     if (is_proved(proof, s)) {
       ++proved;
-      proved_s += facts.timed()[static_cast<std::size_t>(s)].seconds;
+      proved_s += facts.timed()[s].seconds;
     }
   findings.compare("proved steps", proof.proved_steps, proved);
   for (const auto& [op, traffic] : volume_of_runs(facts.planned.program, facts.timed_runs))

@@ -45,12 +45,9 @@ namespace {
 
 void check_storage(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
-  std::vector<double> seconds;
-  for (const nlohmann::json& s : report.at("/checkpoints/benchmark/write_s"))
-    seconds.push_back(s.is_number() ? s.get<double>() : 0);
-  findings.compare_number(
-      report.text("/fom/name"), report.number("/fom/value"),
-      mean_gib_per_s(report.integer("/checkpoints/benchmark/state_bytes"), seconds));
+  findings.compare_number(report.text("/fom/name"), report.number("/fom/value"),
+                          mean_gib_per_s(report.integer("/checkpoints/benchmark/state_bytes"),
+                                         report.numbers("/checkpoints/benchmark/write_s")));
 }
 
 }  // namespace

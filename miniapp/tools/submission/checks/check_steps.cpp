@@ -85,24 +85,16 @@ void check_percentiles(const RunFacts& facts, const TimedSteps& steps, Findings&
 }
 
 // Seconds per timed step of one rank, as `seconds_per_step` has them.
-struct PhaseSeconds {
+struct PhaseSeconds : TimeResult {
   std::string whose;  // "rank 3"
-  double forward, backward, optimizer, copies, matmul, exposed, hidden;
-  double phases() const { return forward + backward + optimizer; }
-  double own() const { return phases() - exposed; }
 };
 
 PhaseSeconds phase_seconds(const ReportReader& report, const std::string& at,
                            const std::string& whose) {
-  const auto of = [&](const char* name) { return report.number(at + "/" + name); };
-  return {whose,
-          of("forward"),
-          of("backward"),
-          of("optimizer"),
-          of("copies"),
-          of("matmul"),
-          of("exposed_communication"),
-          of("hidden_communication")};
+  PhaseSeconds seconds;
+  seconds.whose = whose;
+  for (const NamedTime& n : named_times) seconds.*n.of = report.number(at + "/" + n.key);
+  return seconds;
 }
 
 // The phases of a rank lie within its steps, one after another, and it waits, copies and multiplies
@@ -112,12 +104,7 @@ void check_phases(const RunFacts& facts, const TimedSteps& steps, const PhaseSec
   const auto named = [&](const char* what, double value) {
     return Named{fmt::format("{} of {} per step, in s,", what, t.whose), value};
   };
-  for (const auto& [name, value] :
-       {std::pair{"forward", t.forward}, std::pair{"backward", t.backward},
-        std::pair{"optimizer", t.optimizer}, std::pair{"copies", t.copies},
-        std::pair{"matrix products", t.matmul}, std::pair{"exposed communication", t.exposed},
-        std::pair{"hidden communication", t.hidden}})
-    findings.is_time(named(name, value));
+  for (const NamedTime& n : named_times) findings.is_time(named(n.name, t.*n.of));
   const Named mean{"the mean step of losses.csv", steps.mean()};
   const Named phases{"its forward, backward and optimizer", t.phases()};
   findings.at_most(named("forward, backward and optimizer", t.phases()), mean);
@@ -136,55 +123,48 @@ void check_phases(const RunFacts& facts, const TimedSteps& steps, const PhaseSec
                                                               1, steps.seconds.size()))});
 }
 
-// A rank's own time in a step is what is left of its phases without waiting for collectives.
-struct OwnTimes {
-  double p50 = 0, p99 = 0, worst = 0, waiting_caused = 0;
-};
-
-OwnTimes own_times(const nlohmann::json& json) {
-  const ReportReader one(json);
+RankSteps own_times(const ReportReader& one) {
   return {one.number("/own_seconds/p50"), one.number("/own_seconds/p99"),
           one.number("/own_seconds/worst"), one.number("/waiting_caused_per_step")};
 }
 
 // In each step a rank's own time is no longer than the step, so that no percentile is either.
-void check_own_times(const std::string& whose, const OwnTimes& own, const TimedSteps& steps,
+void check_own_times(const std::string& whose, const RankSteps& own, const TimedSteps& steps,
                      Findings& findings) {
   const auto of = [&](const char* which, double value) {
     return Named{fmt::format("the {} of {}'s own time, in s,", which, whose), value};
   };
-  findings.is_time(of("p50", own.p50));
-  findings.at_most(of("p50", own.p50), of("p99", own.p99));
-  findings.at_most(of("p99", own.p99), of("worst", own.worst));
-  findings.at_most(of("p50", own.p50), {"the p50 of the steps", steps.p50});
-  findings.at_most(of("p99", own.p99), {"the p99 of the steps", steps.p99});
-  findings.at_most(of("worst", own.worst), {"the worst of the steps", steps.worst});
-  findings.is_time({fmt::format("the waiting that {} caused", whose), own.waiting_caused});
+  findings.is_time(of("p50", own.p50_s));
+  findings.at_most(of("p50", own.p50_s), of("p99", own.p99_s));
+  findings.at_most(of("p99", own.p99_s), of("worst", own.worst_s));
+  findings.at_most(of("p50", own.p50_s), {"the p50 of the steps", steps.p50});
+  findings.at_most(of("p99", own.p99_s), {"the p99 of the steps", steps.p99});
+  findings.at_most(of("worst", own.worst_s), {"the worst of the steps", steps.worst});
+  findings.is_time({fmt::format("the waiting that {} caused", whose), own.waiting_caused_s});
 }
 
 // The mean of a rank's own times lies between the least and the largest that its percentiles allow.
-void check_own_mean(const PhaseSeconds& mean, const OwnTimes& own, std::size_t steps,
+void check_own_mean(const PhaseSeconds& mean, const RankSteps& own, std::size_t steps,
                     Findings& findings) {
   const auto count = static_cast<double>(steps);
-  const Percentiles p{own.p50, own.p99, steps};
+  const Percentiles p{own.p50_s, own.p99_s, steps};
   const Named sum{fmt::format("the own time of {} by its phases, in s,", mean.whose),
                   mean.own() * count};
   findings.at_most({fmt::format("the least own time of {} by its percentiles, in s,", mean.whose),
-                    least_sum(p, own.worst)},
+                    least_sum(p, own.worst_s)},
                    sum);
-  findings.at_most(sum, {"the most that its percentiles allow", largest_sum(p, own.worst)});
+  findings.at_most(sum, {"the most that its percentiles allow", largest_sum(p, own.worst_s)});
 }
 
-std::vector<OwnTimes> check_ranks(const RunFacts& facts, const TimedSteps& steps,
-                                  Findings& findings) {
-  const nlohmann::json& list = facts.report.at("/rank_steps");
-  std::vector<OwnTimes> ranks;
+std::vector<RankSteps> check_ranks(const RunFacts& facts, const TimedSteps& steps,
+                                   Findings& findings) {
+  std::vector<RankSteps> ranks;
   double caused = 0;
-  for (const nlohmann::json& one : list) {
-    findings.compare<std::int64_t>("rank of rank_steps", ReportReader(one).integer("/rank"),
+  for (const ReportReader& one : facts.report.list("/rank_steps")) {
+    findings.compare<std::int64_t>("rank of rank_steps", one.integer("/rank"),
                                    static_cast<std::int64_t>(ranks.size()));
     ranks.push_back(own_times(one));
-    caused += ranks.back().waiting_caused;
+    caused += ranks.back().waiting_caused_s;
     check_own_times(fmt::format("rank {}", ranks.size() - 1), ranks.back(), steps, findings);
   }
   const auto world = facts.report.integer("/world");
@@ -197,29 +177,24 @@ std::vector<OwnTimes> check_ranks(const RunFacts& facts, const TimedSteps& steps
 }
 
 // host_steps follows from rank_steps and the hosts of the ranks.
-void check_hosts(const RunFacts& facts, const std::vector<OwnTimes>& ranks, Findings& findings) {
-  std::map<std::string, OwnTimes> hosts;
-  const nlohmann::json& places = facts.report.at("/ranks");
-  for (std::size_t r = 0; r < std::min(ranks.size(), places.size()); ++r) {
-    OwnTimes& host = hosts[ReportReader(places[r]).text("/host")];
-    host.p50 = std::max(host.p50, ranks[r].p50);
-    host.p99 = std::max(host.p99, ranks[r].p99);
-    host.worst = std::max(host.worst, ranks[r].worst);
-    host.waiting_caused += ranks[r].waiting_caused;
-  }
-  for (const nlohmann::json& one : facts.report.at("/host_steps")) {
-    const std::string name = ReportReader(one).text("/host");
+void check_hosts(const RunFacts& facts, const std::vector<RankSteps>& ranks, Findings& findings) {
+  std::map<std::string, RankSteps> hosts;
+  const std::vector<ReportReader> places = facts.report.list("/ranks");
+  for (std::size_t r = 0; r < std::min(ranks.size(), places.size()); ++r)
+    hosts[places[r].text("/host")].include(ranks[r]);
+  for (const ReportReader& one : facts.report.list("/host_steps")) {
+    const std::string name = one.text("/host");
     const auto it = hosts.find(name);
     if (it == hosts.end()) {
       findings.refuse(fmt::format("host_steps has {}, on which no rank ran", name));
       continue;
     }
-    const OwnTimes have = own_times(one);
-    findings.compare_number("p50 of host " + name, have.p50, it->second.p50);
-    findings.compare_number("p99 of host " + name, have.p99, it->second.p99);
-    findings.compare_number("worst of host " + name, have.worst, it->second.worst);
-    findings.compare_number("waiting caused by host " + name, have.waiting_caused,
-                            it->second.waiting_caused);
+    const RankSteps have = own_times(one);
+    findings.compare_number("p50 of host " + name, have.p50_s, it->second.p50_s);
+    findings.compare_number("p99 of host " + name, have.p99_s, it->second.p99_s);
+    findings.compare_number("worst of host " + name, have.worst_s, it->second.worst_s);
+    findings.compare_number("waiting caused by host " + name, have.waiting_caused_s,
+                            it->second.waiting_caused_s);
     hosts.erase(it);
   }
   for (const auto& [name, times] : hosts) findings.refuse("host_steps lacks host " + name);
@@ -227,7 +202,7 @@ void check_hosts(const RunFacts& facts, const std::vector<OwnTimes>& ranks, Find
 
 // The slowest rank is the one with the largest mean of its own times.
 void check_slowest(const RunFacts& facts, const TimedSteps& steps,
-                   const std::vector<OwnTimes>& ranks, Findings& findings) {
+                   const std::vector<RankSteps>& ranks, Findings& findings) {
   const ReportReader& report = facts.report;
   const std::int64_t rank = report.integer("/slowest_rank/rank");
   const std::size_t count = steps.seconds.size();
@@ -246,11 +221,11 @@ void check_slowest(const RunFacts& facts, const TimedSteps& steps,
     return findings.refuse(fmt::format("slowest_rank is {}: there is no such rank", rank));
   if (count == 0) return;
   check_own_mean(zero, ranks[0], count, findings);
-  check_own_mean(slowest, ranks[static_cast<std::size_t>(rank)], count, findings);
+  check_own_mean(slowest, ranks[rank], count, findings);
   for (std::size_t r = 0; r < ranks.size(); ++r)
     findings.at_most(
         {fmt::format("the least own time of rank {} by its percentiles, in s,", r),
-         least_sum({ranks[r].p50, ranks[r].p99, count}, ranks[r].worst)},
+         least_sum({ranks[r].p50_s, ranks[r].p99_s, count}, ranks[r].worst_s)},
         {"the own time of the slowest rank", slowest.own() * static_cast<double>(count)});
 }
 
@@ -259,7 +234,7 @@ void check_slowest(const RunFacts& facts, const TimedSteps& steps,
 void check_step_times(const RunFacts& facts, Findings& findings) {
   const TimedSteps steps = timed_steps(facts);
   check_percentiles(facts, steps, findings);
-  const std::vector<OwnTimes> ranks = check_ranks(facts, steps, findings);
+  const std::vector<RankSteps> ranks = check_ranks(facts, steps, findings);
   check_hosts(facts, ranks, findings);
   check_slowest(facts, steps, ranks, findings);
 }

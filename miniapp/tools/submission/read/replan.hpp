@@ -2,7 +2,6 @@
 // Makes the plan of a reported run again, from its report alone.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include <core/plan/plan.hpp>

@@ -46,6 +46,18 @@ std::string ReportReader::text(const std::string& pointer) const {
   return value.get<std::string>();
 }
 
+std::vector<ReportReader> ReportReader::list(const std::string& pointer) const {
+  const nlohmann::json& all = at(pointer);
+  return {all.begin(), all.end()};
+}
+
+std::vector<double> ReportReader::numbers(const std::string& pointer) const {
+  std::vector<double> all;
+  for (const nlohmann::json& value : at(pointer))
+    all.push_back(value.is_number() ? value.get<double>() : 0);
+  return all;
+}
+
 namespace {
 
 constexpr const char* head = "step,loss,grad_norm,lr,loss_scale,skipped,seconds";

@@ -31,6 +31,10 @@ class ReportReader {
   std::int64_t integer(const std::string& pointer) const;
   double number(const std::string& pointer) const;
   std::string text(const std::string& pointer) const;
+  /// The elements of an array, to read figures from.
+  std::vector<ReportReader> list(const std::string& pointer) const;
+  /// The numbers of an array; 0 for an element that is none.
+  std::vector<double> numbers(const std::string& pointer) const;
 
  private:
   const nlohmann::json& report_;
