@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // `shardmark advise`, which answers from files alone.
 #include <algorithm>
-#include <fstream>
 
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
@@ -27,9 +26,7 @@ AdviseCase case_of(const AdviseArguments& a, const Machine& machine) {
   question.sets = given.sets;
   question.machine = &machine;
   question.ranks = a.ranks;
-  question.ranks_per_node = a.ranks_per_node > 0     ? a.ranks_per_node
-                            : machine.node.ranks > 0 ? machine.node.ranks
-                                                     : a.ranks;
+  question.ranks_per_node = ranks_of_a_node(a.ranks_per_node, machine, a.ranks);
   question.framework = framework_of(a.framework, given.deck, given.sets);
   question.exact_rows = std::max(question.exact_rows, static_cast<std::size_t>(a.top));
   require_ranks(machine, a.machine, a.ranks, question.ranks_per_node);
@@ -56,11 +53,11 @@ std::string per_node_words(const AdviseArguments& a) {
 // The commands that check `deck`, which stands for a deck with its options.
 std::vector<std::string> commands_of(const AdviseArguments& a, const AdviseCase& q,
                                      const std::string& deck) {
-  return {fmt::format("shardmark predict {} --machine {} --ranks {}{}", deck, shell_word(a.machine),
-                      q.ranks, per_node_words(a)),
-          fmt::format("shardmark plan {} --ranks {} --ranks-per-node {}", deck, q.ranks,
-                      std::min(q.ranks, q.ranks_per_node)),
-          fmt::format("mpiexec -n {} shardmark run {}", q.ranks, deck)};
+  return {
+      fmt::format("shardmark predict {} --machine {} --ranks {}{}", deck, shell_word(a.machine),
+                  q.ranks, per_node_words(a)),
+      fmt::format("shardmark plan {} --ranks {} --ranks-per-node {}", deck, q.ranks, q.per_node()),
+      fmt::format("mpiexec -n {} shardmark run {}", q.ranks, deck)};
 }
 
 // Commands of a readable length that check the best candidate: with its deck, which the first
@@ -90,13 +87,6 @@ std::vector<std::string> check_commands(const AdviseArguments& a, const Advice& 
   return commands_of(a, advice.question, deck_words(changed));
 }
 
-void write_picture(const std::string& path, const std::string& picture) {
-  std::ofstream out(path);
-  out << picture;
-  out.close();
-  if (!out) throw IoError(path + ": cannot be written: give another --write");
-}
-
 }  // namespace
 
 ExitStatus advise_command(const AdviseArguments& a) {
@@ -124,7 +114,7 @@ ExitStatus advise_command(const AdviseArguments& a) {
     text += network_text(advice.question, table);
     if (!a.write.empty()) {
       written.push_back(a.write + "/networks.svg");
-      write_picture(written.back(), network_picture(advice.question, table));
+      write_text(written.back(), network_picture(advice.question, table));
     }
   }
   if (!a.write.empty()) json["written"] = written;

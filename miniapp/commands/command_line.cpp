@@ -12,7 +12,6 @@
 #include <io/keys/nearest.hpp>
 #include <miniapp/commands/command_line.hpp>
 #include <miniapp/commands/commands.hpp>
-#include <miniapp/commands/help/completion.hpp>
 #include <miniapp/commands/help/help_page.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/ranks/launcher.hpp>

@@ -9,7 +9,7 @@
 #include <core/text.hpp>
 #include <io/deck/deck_keys.hpp>
 #include <miniapp/commands/given_deck.hpp>
-#include <miniapp/commands/help/completion.hpp>
+#include <miniapp/commands/help/help_page.hpp>
 
 namespace shardmark {
 namespace {
@@ -85,6 +85,11 @@ GivenDeck given_deck(const DeckArguments& a, std::string_view command) {
   }
   given.sets.insert(given.sets.end(), a.sets.begin(), a.sets.end());
   return given;
+}
+
+int ranks_of_a_node(int given, const Machine& machine, int otherwise) {
+  if (given > 0) return given;
+  return machine.node.ranks > 0 ? machine.node.ranks : otherwise;
 }
 
 std::string deck_words(const DeckArguments& a) {

@@ -6,6 +6,8 @@
 #include <string_view>
 #include <vector>
 
+#include <core/plan/price/machine.hpp>
+
 namespace shardmark {
 
 /// Arguments that say which deck a command is about.
@@ -26,6 +28,10 @@ struct GivenDeck {
 
 /// Throws DeckError, which names `command`, if there is no deck, or two models, or no batch.
 GivenDeck given_deck(const DeckArguments& arguments, std::string_view command);
+
+/// How many ranks share a node: `given`, or if that is 0 as many as the machine has devices per
+/// node, or if it does not say that `otherwise`.
+int ranks_of_a_node(int given, const Machine& machine, int otherwise = 1);
 
 /// Returns the arguments as words of a command line.
 std::string deck_words(const DeckArguments& arguments);

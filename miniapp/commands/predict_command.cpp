@@ -16,7 +16,7 @@
 #include <miniapp/commands/commands.hpp>
 #include <miniapp/predict/cost.hpp>
 #include <miniapp/predict/prediction.hpp>
-#include <miniapp/report/html/prediction_page.hpp>
+#include <miniapp/report/html/page.hpp>
 #include <miniapp/report/standard_output.hpp>
 #include <miniapp/report/trace_file.hpp>
 #include <miniapp/run/budgets.hpp>
@@ -27,12 +27,6 @@ namespace shardmark {
 namespace {
 
 using PredictJson = nlohmann::ordered_json;
-
-// Devices of a node, unless the caller says otherwise.
-int ranks_per_node(const PredictArguments& a, const Machine& machine) {
-  if (a.ranks_per_node > 0) return a.ranks_per_node;
-  return machine.node.ranks > 0 ? machine.node.ranks : 1;
-}
 
 PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_node,
                        UnfitTime unfit) {
@@ -108,10 +102,11 @@ ExitStatus predict_command(const PredictArguments& a) {
   const LoadedDeck loaded = read_deck(given.deck, given.sets, DeckUse::plan,
                                       one ? std::optional(numbers.front()) : std::nullopt);
   const Deck& deck = loaded.deck;
+  const int per_node = ranks_of_a_node(a.ranks_per_node, machine);
   std::vector<PredictedPoint> points;
   for (const int ranks : numbers) {
-    require_ranks(machine, a.machine, ranks, ranks_per_node(a, machine));
-    points.push_back(predict(deck, machine, ranks, ranks_per_node(a, machine),
+    require_ranks(machine, a.machine, ranks, per_node);
+    points.push_back(predict(deck, machine, ranks, per_node,
                              a.ignore_memory ? UnfitTime::predicted : UnfitTime::none));
   }
   std::optional<NextChange> next;

@@ -30,7 +30,6 @@
 #include <miniapp/run/launch.hpp>
 #include <miniapp/run/progress.hpp>
 #include <miniapp/tools/calibrate/calibrate.hpp>
-#include <miniapp/tools/calibrate/combine.hpp>
 #include <miniapp/tools/noise/noise.hpp>
 
 namespace shardmark {
@@ -41,17 +40,21 @@ ExitStatus run_command(const RunArguments& arguments) {
 
 namespace {
 
-constexpr char remedy[] = "give --out a file in a folder that can be written";
+std::string folder_of(const std::filesystem::path& file) {
+  return file.has_parent_path() ? file.parent_path().string() : ".";
+}
+
+void write_machine(const std::string& file, const Machine& machine, std::string_view remedy) {
+  const std::filesystem::path path(file);
+  replace_file(folder_of(path), path.filename().string(), machine_text(machine), remedy);
+}
 
 void write(const std::string& out, const Calibration& c) {
-  const std::filesystem::path path(out);
-  const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
-  if (path.has_parent_path()) {
-    std::error_code error;
-    std::filesystem::create_directories(path.parent_path(), error);
-  }
-  replace_file(folder, path.filename().string(), machine_text(c.machine), remedy);
-  replace_file(folder, "calibration.html", calibration_html(c), remedy);
+  constexpr char remedy[] = "give --out a file in a folder that can be written";
+  std::error_code error;  // replace_file says what is wrong
+  std::filesystem::create_directories(folder_of(out), error);
+  write_machine(out, c.machine, remedy);
+  replace_file(folder_of(out), "calibration.html", calibration_html(c), remedy);
 }
 
 // Reads the machine file that --add extends. Returns nothing without --add, and if there is no file
@@ -107,10 +110,7 @@ std::string write_files(const NoiseArguments& a, std::optional<Machine>& machine
   std::string written;
   if (machine) {
     add_to(*machine, noise);
-    const std::filesystem::path path(a.machine);
-    const std::string folder = path.has_parent_path() ? path.parent_path().string() : ".";
-    replace_file(folder, path.filename().string(), machine_text(*machine),
-                 "give --machine a file that can be written");
+    write_machine(a.machine, *machine, "give --machine a file that can be written");
     written += fmt::format("written: jitter.noise of {}\n", a.machine);
   }
   if (!a.out.empty()) {
@@ -200,7 +200,7 @@ std::string describe(const std::string& folder, const Manifest& m) {
   };
   std::vector<Contents> of_file(m.files.size());
   for (const CheckpointPart& p : m.parts) {
-    Contents& c = of_file[static_cast<std::size_t>(p.file)];
+    Contents& c = of_file[p.file];
     c.elems += p.elems, c.ranges += std::ssize(p.map);
   }
   fmt::format_to(out, "  files\n");

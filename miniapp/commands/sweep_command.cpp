@@ -15,12 +15,6 @@
 namespace shardmark {
 namespace {
 
-// As `predict` takes them, so that both predict the same time.
-int ranks_of_a_node(const std::string& machine_file) {
-  if (machine_file.empty()) return 1;
-  return std::max(1, read_machine_file(machine_file).node.ranks);
-}
-
 void plan_point(const SweepArguments& a, SweepPoint& point) {
   Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan, point.at.ranks).deck;
   const int ranks = point.at.ranks;
@@ -77,7 +71,8 @@ ExitStatus sweep_command(const SweepArguments& a) {
   if (!a.plan) return run_sweep(a);
   if (!speaks_for_launch()) return ExitStatus::valid;  // one process is enough
   SweepArguments planned = a;
-  if (a.ranks_per_node == 0) planned.ranks_per_node = ranks_of_a_node(a.machine);
+  const Machine machine = a.machine.empty() ? Machine{} : read_machine_file(a.machine);
+  planned.ranks_per_node = ranks_of_a_node(a.ranks_per_node, machine);
   return plan_points(planned);
 }
 

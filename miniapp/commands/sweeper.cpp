@@ -15,7 +15,7 @@
 #include <miniapp/execute/lane_times.hpp>
 #include <miniapp/provenance/version.hpp>
 #include <miniapp/report/standard_output.hpp>
-#include <miniapp/tools/sweep/html/sweep_page.hpp>
+#include <miniapp/tools/sweep/table.hpp>
 
 namespace shardmark {
 namespace {

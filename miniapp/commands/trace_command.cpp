@@ -16,6 +16,7 @@
 #include <io/files/output_folder.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/commands/commands.hpp>
+#include <miniapp/commands/given_deck.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/chakra_trace.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -35,11 +36,6 @@ std::string file_name(const std::string& deck_name) {
   return name.empty() || name.front() == '.' ? "deck" + name : name;
 }
 
-int nodes_of_ranks(const TraceArguments& a, const std::optional<Machine>& machine) {
-  if (a.ranks_per_node > 0) return a.ranks_per_node;
-  return machine && machine->node.ranks > 0 ? machine->node.ranks : 1;
-}
-
 // Durations of a step that cannot take place would mislead a simulator as they would a reader.
 void require_memory(const MemoryFit& memory, const TraceArguments& a) {
   if (memory.fits()) return;
@@ -56,7 +52,8 @@ ExitStatus trace_command(const TraceArguments& a) {
   Deck deck = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks).deck;
   const Batch batch = infer_batch(deck, a.ranks);
   Profile profile;
-  profile.ranks_per_node = std::min(a.ranks, nodes_of_ranks(a, machine));
+  profile.ranks_per_node =
+      std::min(a.ranks, ranks_of_a_node(a.ranks_per_node, machine.value_or(Machine{})));
   if (machine) require_ranks(*machine, a.machine, a.ranks, profile.ranks_per_node);
   apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
   const PriceOptions options = price_options(deck, profile.ranks_per_node);

@@ -17,13 +17,9 @@ namespace {
 
 constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
 
-int per_node(const AdviseCase& question) {
-  return std::min(question.ranks, question.ranks_per_node);
-}
-
 Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
   Profile profile;
-  profile.ranks_per_node = per_node(question);
+  profile.ranks_per_node = question.per_node();
   const Batch batch = infer_batch(deck, question.ranks);
   return build_program(deck, batch, question.ranks, rank, profile);
 }
@@ -39,13 +35,13 @@ void judge(Candidate& c, const MemoryFit& memory) {
 // Judges the memory of the candidate, and returns the time of its step.
 StepTime judged_exactly(const AdviseCase& question, const Deck& deck, Candidate& c) {
   Program program = program_of(question, deck, 0);
-  judge(c, memory_fit(deck, program, *question.machine, per_node(question)));
-  return step_time(deck, distinct_programs(deck, std::move(program), per_node(question)),
-                   *question.machine, per_node(question));
+  judge(c, memory_fit(deck, program, *question.machine, question.per_node()));
+  return step_time(deck, distinct_programs(deck, std::move(program), question.per_node()),
+                   *question.machine, question.per_node());
 }
 
 StepTime time_of(const AdviseCase& question, const Deck& deck, const Program& program) {
-  return step_time(deck, {&program, 1}, *question.machine, per_node(question));
+  return step_time(deck, {&program, 1}, *question.machine, question.per_node());
 }
 
 /// A deck of many layers, planned with fewer: bytes and seconds grow by the same amount with each
@@ -94,7 +90,7 @@ class FewerLayers {
 // Rank 0 stands for all ranks. What does not fit has no time.
 StepTime judged_quickly(const AdviseCase& question, const Deck& deck, Candidate& c) {
   const auto judge_bytes = [&](const EnumArray<Tier, std::int64_t>& bytes) {
-    judge(c, memory_fit(deck, bytes, *question.machine, per_node(question)));
+    judge(c, memory_fit(deck, bytes, *question.machine, question.per_node()));
     return c.fits;
   };
   if (deck.model.layers < many_layers) {
@@ -117,14 +113,14 @@ void name_kind(Candidate& c) {
 
 }  // namespace
 
-Deck changed_deck(const AdviseCase& question, const DeckChanges& changes) {
+LoadedDeck changed_deck(const AdviseCase& question, const DeckChanges& changes) {
   std::vector<std::string> sets = question.sets;
   for (const std::string& s : sets_of(changes)) sets.push_back(s);
-  return read_deck(question.deck, sets, DeckUse::plan).deck;
+  return read_deck(question.deck, sets, DeckUse::plan);
 }
 
 Program program_of(const AdviseCase& question, const DeckChanges& changes) {
-  return program_of(question, changed_deck(question, changes), 0);
+  return program_of(question, changed_deck(question, changes).deck, 0);
 }
 
 Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool exact) {
@@ -132,7 +128,7 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
   c.changes = changes;
   name_kind(c);
   try {
-    const Deck deck = changed_deck(question, changes);
+    const Deck deck = changed_deck(question, changes).deck;
     c.schedule = deck.run.schedule;
     c.stage = deck.zero.stage;
     c.parallel = deck.zero.parallel;

@@ -2,6 +2,7 @@
 // Plans one changed deck, and says what it needs and how long a step takes.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -9,6 +10,7 @@
 #include <core/enum_array.hpp>
 #include <core/plan/interpret/footprint.hpp>
 #include <core/plan/price/machine.hpp>
+#include <io/deck/deck_reader.hpp>
 #include <miniapp/predict/memory_fit.hpp>
 #include <miniapp/tools/advise/candidates.hpp>
 #include <miniapp/tools/advise/knobs.hpp>
@@ -23,6 +25,9 @@ struct AdviseCase {
   int ranks = 1, ranks_per_node = 1;
   Framework framework = Framework::shardmark;
   std::size_t exact_rows = 10;  // of the answer's table, which are planned with all layers
+
+  /// How many of the ranks share a node.
+  int per_node() const { return std::min(ranks, ranks_per_node); }
 };
 
 /// A key of a candidate that makes no difference there, and the values that were tried.
@@ -64,7 +69,7 @@ std::vector<Candidate> evaluate_all(const AdviseCase& question,
                                     const std::vector<DeckChanges>& changes, bool exact);
 
 /// The changed deck. Throws DeckError.
-Deck changed_deck(const AdviseCase& question, const DeckChanges& changes);
+LoadedDeck changed_deck(const AdviseCase& question, const DeckChanges& changes);
 
 /// The program of rank 0 of a changed deck, for further prices.
 Program program_of(const AdviseCase& question, const DeckChanges& changes);

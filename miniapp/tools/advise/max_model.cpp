@@ -56,7 +56,7 @@ MaxModel largest(Deck deck, const Batch& batch, const AdviseCase& question, std:
                                   static_cast<double>(budget));
   deck.model.fit = 1.0;
   Profile profile;
-  profile.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  profile.ranks_per_node = question.per_node();
   const Fit fit =
       fit_layers(deck, batch, question.ranks, profile, {budget, false, "the machine file"});
   m.layers = fit.layers;

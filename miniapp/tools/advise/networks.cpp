@@ -1,7 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include <fmt/core.h>
 
 #include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_reader.hpp>
@@ -64,8 +61,8 @@ NetworkTable network_table(const AdviseCase& question) {
     Program program = program_of(asked, changes);
     table.parameters = program.model.parameters;
     if (c.fits)
-      programs[stage] = distinct_programs(changed_deck(asked, changes), std::move(program),
-                                          std::min(asked.ranks, asked.ranks_per_node));
+      programs[stage] = distinct_programs(changed_deck(asked, changes).deck, std::move(program),
+                                          asked.per_node());
   }
   for (const NamedNetwork& n : networks) {
     NetworkRow row;

@@ -45,7 +45,7 @@ void add_degrees(std::vector<DeckChanges>& all, const Deck& deck, const AdviseCa
   CandidateSpace space;
   space.global_batch = batch.global;
   space.ranks = question.ranks;
-  space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  space.ranks_per_node = question.per_node();
   space.parallel = own;
   for (const ParallelSpec& p : other_degrees(deck, space)) {
     const int changed =
@@ -172,8 +172,9 @@ class Contest {
   Contest(const AdviseCase& question, const std::vector<Candidate>& contenders)
       : question_(question) {
     for (const Candidate& c : contenders) {
-      Entry& entry = entries_.emplace_back(Entry{changed_deck(question, c.changes), {}});
-      entry.programs = distinct_programs(entry.deck, program_of(question, c.changes), per_node());
+      Entry& entry = entries_.emplace_back(Entry{changed_deck(question, c.changes).deck, {}});
+      entry.programs =
+          distinct_programs(entry.deck, program_of(question, c.changes), question.per_node());
     }
   }
   // By contender; a bandwidth that was asked for before is not priced again.
@@ -183,7 +184,7 @@ class Contest {
     const Machine machine =
         with_network_rate(*question_.machine, question_.ranks, question_.ranks_per_node, factor);
     for (const Entry& entry : entries_)
-      all.push_back(step_time(entry.deck, entry.programs, machine, per_node()).seconds);
+      all.push_back(step_time(entry.deck, entry.programs, machine, question_.per_node()).seconds);
     return all;
   }
   std::size_t winner(double factor) {
@@ -208,7 +209,6 @@ class Contest {
     Deck deck;
     std::vector<Program> programs;  // of the ranks that differ
   };
-  int per_node() const { return std::min(question_.ranks, question_.ranks_per_node); }
 
   const AdviseCase& question_;
   std::vector<Entry> entries_;

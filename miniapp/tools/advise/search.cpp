@@ -91,8 +91,7 @@ void make_exact(Advice& advice) {
     std::erase_if(advice.candidates, [&](Candidate& c) {
       const auto it = std::find(changes.begin(), changes.end(), c.changes);
       if (it == changes.end()) return false;
-      exact[static_cast<std::size_t>(it - changes.begin())].without_effect =
-          std::move(c.without_effect);
+      exact[it - changes.begin()].without_effect = std::move(c.without_effect);
       return true;
     });
     advice.considered -= exact.size();
@@ -211,7 +210,7 @@ CandidateSpace space_of(const AdviseCase& question, const Deck& deck, std::int64
   space.own_micro = deck.zero.micro_batch_size.value_or(0);
   space.ranks = question.ranks;
   space.parallel = deck.zero.parallel;
-  space.ranks_per_node = std::min(question.ranks, question.ranks_per_node);
+  space.ranks_per_node = question.per_node();
   space.has_host_memory = !question.machine->device.is_host;
   space.has_disk = question.machine->node.disk_bytes > 0;
   space.schedules = schedules_of(question.framework);
@@ -229,7 +228,7 @@ std::vector<std::string> given_at_stage(const Advice& advice, const Batch& batch
   if (stage == advice.deck.zero.stage) return advice.given;
   const std::string key = std::string(key_path<&ZeroSpec::stage>());
   try {
-    const Deck deck = changed_deck(advice.question, {{key, std::to_string(stage)}});
+    const Deck deck = changed_deck(advice.question, {{key, std::to_string(stage)}}).deck;
     std::vector<std::string> values = knob_values(deck, batch);
     for (std::size_t i = 0; i < values.size(); ++i)
       if (knobs()[i].key == key) values[i] = advice.given[i];
@@ -258,7 +257,7 @@ void judge_given(Advice& advice) {
   }
   advice.given = knob_values(deck, batch);
   for (int stage = 0; stage <= 3; ++stage)
-    advice.given_at_stage[static_cast<std::size_t>(stage)] = given_at_stage(advice, batch, stage);
+    advice.given_at_stage[stage] = given_at_stage(advice, batch, stage);
 }
 
 // A value that the deck has already need not be set, unless it follows from another key there.
@@ -300,10 +299,8 @@ Advice advise(AdviseCase question, std::int64_t global_batch) {
   advice.best_of_stage = best_by_stage(advice.candidates);
   advice.with_room = fastest_with_room(advice.candidates);
   advice.of_other_kind = fastest_of_other_kind(advice.candidates);
-  std::vector<std::string> sets = question.sets;
-  for (const std::string& s : sets_of(advice.candidates.front().changes)) sets.push_back(s);
-  advice.best = predict_point(read_deck(question.deck, sets, DeckUse::plan).deck, *question.machine,
-                              question.ranks, question.ranks_per_node);
+  advice.best = predict_point(changed_deck(question, advice.candidates.front().changes).deck,
+                              *question.machine, question.ranks, question.ranks_per_node);
   advice.crossings = crossings_of(question, advice.best_of_stage);
   advice.needed = needed_changes(advice);
   advice.candidates = distinct_but_for_stage(std::move(advice.candidates));

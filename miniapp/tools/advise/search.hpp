@@ -50,7 +50,7 @@ struct Advice {
 
   /// What a candidate's knobs are compared with.
   const std::vector<std::string>& given_beside(const Candidate& c) const {
-    return given_at_stage[static_cast<std::size_t>(c.stage)];
+    return given_at_stage[c.stage];
   }
 };
 

@@ -28,17 +28,17 @@ constexpr double busy_below = 0.97;
 constexpr double models_until_s = 140;
 constexpr double all_until_s = 180;
 
-double quantile(const std::vector<double>& sorted, double p) {
+double quantile(std::vector<double> sorted, double p) {
+  std::sort(sorted.begin(), sorted.end());
   const double place = p * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<std::size_t>(place);
   const std::size_t high = std::min(low + 1, sorted.size() - 1);
   return sorted[low] + (place - static_cast<double>(low)) * (sorted[high] - sorted[low]);
 }
 
-void describe_jitter(StepSamples& steps, Jitter& jitter) {
-  std::vector<double>& ratios = steps.step_over_median;
+void describe_jitter(const StepSamples& steps, Jitter& jitter) {
+  const std::vector<double>& ratios = steps.step_over_median;
   if (ratios.size() < 5) return;
-  std::sort(ratios.begin(), ratios.end());
   double squares = 0;
   for (const double r : ratios) squares += (r - 1) * (r - 1);
   jitter.step_relative_sd = std::min(1.0, std::sqrt(squares / static_cast<double>(ratios.size())));
@@ -78,22 +78,15 @@ void describe_machine(const World& world, const StepSamples& steps, Machine& m) 
   m.node.shares_memory_bus = device_is_host;
   m.device.name = device_is_host ? processor_model() : "GPU";
   m.device.is_host = device_is_host;
-  if (!steps.event_s.empty()) {
-    std::vector<double> sorted = steps.event_s;
-    std::sort(sorted.begin(), sorted.end());
-    m.device.event_s = quantile(sorted, 0.25);  // of small models, where nothing else is in it
-  }
+  if (!steps.event_s.empty())  // of small models, where nothing else is in it
+    m.device.event_s = quantile(steps.event_s, 0.25);
   MachineProvenance& p = m.provenance;
   p.host = node.host;
   p.date = utc_now();
   p.program = fmt::format("shardmark {}", version());
   for (const auto& [name, number] : library_versions())
     p.versions.push_back(fmt::format("{} {}", name, number));
-  if (!steps.cpu_part.empty()) {
-    std::vector<double> sorted = steps.cpu_part;
-    std::sort(sorted.begin(), sorted.end());
-    p.busy = quantile(sorted, 0.5) < busy_below;
-  }
+  if (!steps.cpu_part.empty()) p.busy = quantile(steps.cpu_part, 0.5) < busy_below;
 }
 
 // Collective. A machine file describes nodes that are alike.

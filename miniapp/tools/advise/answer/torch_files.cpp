@@ -4,7 +4,7 @@
 
 #include <core/plan/deck/optimizers.hpp>
 #include <core/text.hpp>
-#include <miniapp/tools/advise/answer/torch_files.hpp>
+#include <miniapp/tools/advise/answer/write_decks.hpp>
 
 namespace shardmark {
 namespace {

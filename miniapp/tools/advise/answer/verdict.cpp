@@ -80,6 +80,12 @@ std::string speed_beside(const Candidate& other, const Candidate& best) {
   return slower < no_difference ? "equally fast" : fmt::format("{:.1f} % slower", 100 * slower);
 }
 
+// "1.5 % slower and takes 70.83 GiB".
+std::string cost_beside(const Candidate& other, const Candidate& best) {
+  return fmt::format("{} and takes {}", speed_beside(other, best),
+                     human_bytes(other.bytes[Tier::device]));
+}
+
 // What to use if the best one turns out not to fit.
 std::string what_has_room(const Advice& a) {
   const std::string tight = a.best.memory.tightness();
@@ -88,11 +94,10 @@ std::string what_has_room(const Advice& a) {
       fmt::format(" Take care: {}, and a framework may need more than the plan.", tight);
   if (!a.with_room) return care + " No other candidate that fits has more room.";
   const Candidate& other = *a.with_room;
-  return care +
-         fmt::format(
-             " The fastest with room, {}, is {} and takes {}.",
-             beside(other, a.candidates.front(), a.question.framework, a.given_beside(other)),
-             speed_beside(other, a.candidates.front()), human_bytes(other.bytes[Tier::device]));
+  return care + fmt::format(" The fastest with room, {}, is {}.",
+                            beside(other, a.candidates.front(), a.question.framework,
+                                   a.given_beside(other)),
+                            cost_beside(other, a.candidates.front()));
 }
 
 // What the deck becomes where it is written for another framework's schedule.
@@ -114,10 +119,9 @@ std::string what_the_deck_gives(const Advice& a) {
   if (given.values.empty() || a.given_batch != a.global_batch) return "";
   std::string deck = deck_as_it_is(a);
   if (!deck.ends_with(',')) deck += ',';
-  return fmt::format(" {} {} {}, is {} and takes {}.", deck,
+  return fmt::format(" {} {} {}, is {}.", deck,
                      given.stage == a.candidates.front().stage ? "also stage" : "stage",
-                     given.stage, speed_beside(given, a.candidates.front()),
-                     human_bytes(given.bytes[Tier::device]));
+                     given.stage, cost_beside(given, a.candidates.front()));
 }
 
 // What is divided, in words: "tensors over 2 and experts over 4 ranks".
@@ -133,32 +137,30 @@ std::string division_of(const Candidate& c) {
 // Whether to divide the model, and what the other choice would cost.
 std::string what_is_divided(const Advice& a) {
   const Candidate& best = a.candidates.front();
-  std::string text;
-  if (best.parallel.divides()) {
-    text = fmt::format(" This divides {}", division_of(best));
-    const bool undivided_lack = std::any_of(
-        a.refused.begin(), a.refused.end(),
-        [](const Candidate& c) { return !c.parallel.divides() && c.missing_bytes > 0; });
-    text += a.of_other_kind
-                ? fmt::format(": the fastest candidate that divides nothing is {} and takes {}.",
-                              speed_beside(*a.of_other_kind, best),
-                              human_bytes(a.of_other_kind->bytes[Tier::device]))
-            : undivided_lack ? std::string(": no candidate that divides nothing fits.")
-                             : std::string(".");
-    if (best.parallel.sequence > 1)
-      text +=
-          " The training script must call UlyssesSPAttentionHF.register_with_transformers; the "
-          "key alone changes nothing but the batch.";
-    return text;
+  const auto& other = a.of_other_kind;
+  if (!best.parallel.divides()) {
+    if (!a.divisions_tried) return "";
+    if (!other)
+      return " Dividing tensors, samples or experts was tried, too; no such candidate fits.";
+    return fmt::format(
+        " Dividing the model does not pay: the fastest candidate that does, stage {} with {}, is "
+        "{}.",
+        other->stage, division_of(*other), cost_beside(*other, best));
   }
-  if (!a.divisions_tried) return "";
-  if (!a.of_other_kind)
-    return " Dividing tensors, samples or experts was tried, too; no such candidate fits.";
-  return fmt::format(
-      " Dividing the model does not pay: the fastest candidate that does, stage {} with {}, is {} "
-      "and takes {}.",
-      a.of_other_kind->stage, division_of(*a.of_other_kind), speed_beside(*a.of_other_kind, best),
-      human_bytes(a.of_other_kind->bytes[Tier::device]));
+  std::string text = fmt::format(" This divides {}", division_of(best));
+  if (other)
+    text += fmt::format(": the fastest candidate that divides nothing is {}",
+                        cost_beside(*other, best));
+  else if (std::any_of(a.refused.begin(), a.refused.end(), [](const Candidate& c) {
+             return !c.parallel.divides() && c.missing_bytes > 0;
+           }))
+    text += ": no candidate that divides nothing fits";
+  text += '.';
+  if (best.parallel.sequence > 1)
+    text +=
+        " The training script must call UlyssesSPAttentionHF.register_with_transformers; the key "
+        "alone changes nothing but the batch.";
+  return text;
 }
 
 // The next best of another stage is among the best of the stages.
@@ -166,9 +168,9 @@ std::string next_best(const Advice& a) {
   if (a.candidates.size() < 2 || a.candidates[1].stage != a.candidates[0].stage) return "";
   const Candidate& next = a.candidates[1];
   if (a.with_room && a.with_room->changes == next.changes) return "";  // it is named already
-  return fmt::format(" The next best, {}, is {} and takes {}.",
+  return fmt::format(" The next best, {}, is {}.",
                      beside(next, a.candidates[0], a.question.framework, a.given_beside(next)),
-                     speed_beside(next, a.candidates[0]), human_bytes(next.bytes[Tier::device]));
+                     cost_beside(next, a.candidates[0]));
 }
 
 std::string why_not(const Advice& a, int stage) {
@@ -202,8 +204,7 @@ std::string other_stages(const Advice& a) {
       text += fmt::format(" Stage {} has the same plan.", other.stage);
       continue;
     }
-    text += fmt::format(" The best of stage {} is {} and takes {}.", other.stage,
-                        speed_beside(other, best), human_bytes(other.bytes[Tier::device]));
+    text += fmt::format(" The best of stage {} is {}.", other.stage, cost_beside(other, best));
   }
   for (int stage = 0; stage <= 3; ++stage) {
     const auto has_it = [&](const Candidate& c) { return c.stage == stage; };

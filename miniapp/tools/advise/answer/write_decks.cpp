@@ -11,7 +11,6 @@
 #include <io/deepspeed/config.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
-#include <miniapp/tools/advise/answer/torch_files.hpp>
 #include <miniapp/tools/advise/answer/write_decks.hpp>
 
 namespace shardmark {
@@ -19,13 +18,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using DeckJson = nlohmann::ordered_json;
-
-void write_text(const std::string& path, const std::string& text) {
-  std::ofstream out(path);
-  out << text;
-  out.close();
-  if (!out) throw IoError(fmt::format("{}: cannot be written: give another --write", path));
-}
 
 void make_folder(const std::string& folder) {
   std::error_code error;
@@ -43,10 +35,8 @@ struct Written {
 };
 
 Written contents(const AdviseCase& question, const Candidate& c) {
-  std::vector<std::string> sets = question.sets;
-  for (const std::string& s : sets_of(c.changes)) sets.push_back(s);
   Written w;
-  w.loaded = read_deck(question.deck, sets, DeckUse::plan);
+  w.loaded = changed_deck(question, c.changes);
   const Deck& deck = w.loaded.deck;
   w.batch = infer_batch(deck, question.ranks);
   w.deepspeed = complete_deepspeed(Json::parse(w.loaded.deepspeed_json), deck.zero, w.batch);
@@ -110,6 +100,13 @@ std::string script_note(const Advice& advice, const Candidate& c, const std::str
 }
 
 }  // namespace
+
+void write_text(const std::string& path, const std::string& text) {
+  std::ofstream out(path);
+  out << text;
+  out.close();
+  if (!out) throw IoError(fmt::format("{}: cannot be written: give another --write", path));
+}
 
 std::string best_deck(const Advice& advice, const std::string& folder) {
   return base_of(advice, 0, folder) + ".json";
