@@ -12,7 +12,7 @@ set(planner_files
   measure/deepspeed_comms_log measure/device_figure measure/figures_of_merit
   measure/predicted_times
   measure/reference measure/timings measure/verdict
-  prove/[a-z]+_result prove/state_sketch
+  prove/[a-z]+_result
   provenance/environment provenance/fatal_signals provenance/machine
   provenance/version
   ranks/launcher ranks/peers

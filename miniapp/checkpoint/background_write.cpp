@@ -48,7 +48,7 @@ std::vector<WrittenPart> notes_of_all(const std::string& folder, int world, doub
     }
     if (text.size() != sizeof(WrittenPart))
       throw IoError(fmt::format("{}: is damaged: give another checkpoint.dir", path));
-    std::memcpy(&notes[static_cast<std::size_t>(r)], text.data(), sizeof(WrittenPart));
+    std::memcpy(&notes[r], text.data(), sizeof(WrittenPart));
   }
   for (int r = 0; r < world; ++r) {
     const std::string path = folder + "/" + note_name(r);

@@ -8,7 +8,6 @@
 #include <atomic>
 #include <exception>
 #include <functional>
-#include <optional>
 #include <string>
 #include <thread>
 

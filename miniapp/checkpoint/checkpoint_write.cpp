@@ -65,7 +65,7 @@ void Checkpoints::record_parts(const std::vector<WrittenPart>& notes) {
   for (std::size_t r = 0; r < notes.size(); ++r) {
     next_.parts[r].digest = notes[r].digest;
     next_.parts[r].view = view_of_rank(static_cast<int>(r));
-    CheckpointFile& file = next_.files[static_cast<std::size_t>(next_.parts[r].file)];
+    CheckpointFile& file = next_.files[next_.parts[r].file];
     file.first_byte = notes[r].first_byte;
     file.bytes = notes[r].file_bytes;
   }
@@ -152,12 +152,11 @@ void Checkpoints::finish() {
 // Each rank reads the shard of the next rank, so that a node does not read what it has just
 // written.
 double Checkpoints::read_of_next_rank(const std::string& folder) {
-  const CheckpointPart& part =
-      next_.parts[static_cast<std::size_t>((peers_.rank() + 1) % peers_.size())];
+  const CheckpointPart& part = next_.parts[(peers_.rank() + 1) % peers_.size()];
   bool dropped = true;
   for (const CheckpointFile& f : next_.files) dropped &= forget_cached(folder + "/" + f.name);
   peers_.barrier();  // all nodes have dropped all files
-  dropped &= !is_cached(folder + "/" + next_.files[static_cast<std::size_t>(part.file)].name);
+  dropped &= !is_cached(folder + "/" + next_.files[part.file].name);
   peers_.barrier();
   const std::int64_t start_ns = monotonic_ns();
   peers_.agree([&] {

@@ -37,7 +37,7 @@ FileGroup::FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
     const int file = r / k;
     CheckpointPart part;
     part.rank = r, part.file = file;
-    part.map = maps[static_cast<std::size_t>(r)];
+    part.map = maps[r];
     for (const ElementRange& range : part.map) part.elems += range.elems;
     if (r % k == 0) {
       files_.push_back({ranks_per_file == 0 ? "shared.h5"
@@ -56,8 +56,8 @@ FileGroup::FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
     }
     parts_.push_back(std::move(part));
   }
-  const CheckpointPart& own = parts_[static_cast<std::size_t>(peers.rank())];
-  place_.path = files_[static_cast<std::size_t>(mine)].name;
+  const CheckpointPart& own = parts_[peers.rank()];
+  place_.path = files_[mine].name;
   place_.access.comm = comm_;
   place_.offset = own.offset, place_.elems = own.elems, place_.first_block = own.first_block;
 }

@@ -16,7 +16,7 @@ CollectiveQueue::CollectiveQueue(std::vector<Communicator*> groups, Idle idle)
 // A rank that this group waits for may itself wait for this rank in another group, whose collective
 // advances only if it is polled.
 void CollectiveQueue::hold(int group, Ticket ticket) {
-  Communicator& mine = *groups_[static_cast<std::size_t>(group)];
+  Communicator& mine = *groups_[group];
   if (groups_.size() == 1) {
     hold_compute(mine, ticket);
   } else {
@@ -26,7 +26,7 @@ void CollectiveQueue::hold(int group, Ticket ticket) {
       idle_.pause();
     }
   }
-  Ticket& held = held_[static_cast<std::size_t>(group)];
+  Ticket& held = held_[group];
   held = std::max(held, ticket);
 }
 

@@ -17,7 +17,7 @@ class CollectiveQueue {
 
   /// Collective over the group. Throws CommError.
   Ticket start(int group, const Collective& collective) {
-    return groups_[static_cast<std::size_t>(group)]->start(collective);
+    return groups_[group]->start(collective);
   }
   /// What the compute lane does from now on comes after `ticket`. Throws CommError.
   void hold(int group, Ticket ticket);
@@ -31,7 +31,7 @@ class CollectiveQueue {
   /// Pauses as a rank does between two calls of progress().
   void pause() const { idle_.pause(); }
   /// Whether the collectives of a group, or of any, run on a stream of the device.
-  bool on_stream(int group) const { return groups_[static_cast<std::size_t>(group)]->on_stream(); }
+  bool on_stream(int group) const { return groups_[group]->on_stream(); }
   bool any_on_stream() const { return any_on_stream_; }
   Communicator& world() const { return *groups_[0]; }
 

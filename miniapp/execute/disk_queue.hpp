@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 
 #include <core/plan/interpret/copy_volume.hpp>
 #include <io/files/swap_file.hpp>

@@ -24,12 +24,12 @@ bool moves_data(const Event& e) {
 
 std::string event_name(const Program& p, const Event& e) {
   if (e.op == Op::acquire || e.op == Op::release)
-    return fmt::format("{} {}", to_string(e.op), p.slots[static_cast<std::size_t>(e.slot)].name);
+    return fmt::format("{} {}", to_string(e.op), p.slots[e.slot].name);
   std::string what(e.op == Op::copy ? to_string(e.op) : to_string(e.kernel));
-  if (e.module >= 0) return what + " " + p.model.modules[static_cast<std::size_t>(e.module)].name;
+  if (e.module >= 0) return what + " " + p.model.modules[e.module].name;
   if (e.operands.count == 0) return what;
-  const Operand& first = p.operands[static_cast<std::size_t>(e.operands.first)];
-  return what + " " + p.slots[static_cast<std::size_t>(first.slot)].name;
+  const Operand& first = p.operands[e.operands.first];
+  return what + " " + p.slots[first.slot].name;
 }
 
 }  // namespace shardmark

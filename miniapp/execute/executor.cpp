@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <limits>
 
 #include <Kokkos_Core.hpp>
@@ -32,7 +31,7 @@ std::string region_of(Phase phase) {
 
 std::string region_of(const Program& program, const Event& event) {
   if (is_collective(event.op)) return "wait for " + std::string(to_string(event.op));
-  if (event.module >= 0) return program.model.modules[static_cast<std::size_t>(event.module)].name;
+  if (event.module >= 0) return program.model.modules[event.module].name;
   return std::string(to_string(event.kernel));
 }
 
@@ -104,7 +103,7 @@ void Executor::poll(bool emulating) {
 
 void Executor::run(int index, const StepValues& values) {
   const Segment& segment = program_.segments[index];
-  ++runs_[static_cast<std::size_t>(index)];
+  ++runs_[index];
   in_flight_.assign(segment.events.size(), {});
   std::optional<Phase> phase;
   ProfilingRegion region;
@@ -267,7 +266,7 @@ void Executor::await_compute() {
 
 void Executor::wait_for(const Segment& segment, std::int32_t index) {
   const Event& event = segment.events[index];
-  InFlight& started = in_flight_[static_cast<std::size_t>(index)];
+  InFlight& started = in_flight_[index];
   if (is_collective(event.op)) {
     if (started.number == 0) return;
     const ProfilingRegion region([&] { return region_of(program_, event); });

@@ -4,7 +4,6 @@
 // and between the host's memory and files.
 #pragma once
 
-#include <array>
 #include <cstdint>
 
 #include <core/clock.hpp>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 
 #include <core/memory/buffer.hpp>
 #include <core/memory/label.hpp>
@@ -87,7 +86,7 @@ void SlotMemory::make_file(int slot) {
 }
 
 void SlotMemory::drop_file(int slot) {
-  auto& file = files_[static_cast<std::size_t>(slot)];
+  auto& file = files_[slot];
   file_sizes_.remove(program_.slots[slot].category, file->bytes());
   file.reset();
 }

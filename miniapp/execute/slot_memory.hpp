@@ -7,7 +7,6 @@
 // the time, and the processor translates addresses faster.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -42,13 +41,11 @@ class SlotMemory {
   /// are alive or leaked.
   EnumArray<Tier, std::int64_t> held_bytes() const;
   /// The first byte of a slot that is alive. A file is mapped until `unmap_files`.
-  std::byte* data(int slot) const {
-    return is_file(slot) ? files_[static_cast<std::size_t>(slot)]->map() : data_[slot];
-  }
+  std::byte* data(int slot) const { return is_file(slot) ? files_[slot]->map() : data_[slot]; }
   /// The memory that belongs to a slot that is alive and no file. In `pooled` mode it contains the
   /// bytes up to the next place where another slot may begin.
   std::span<std::byte> room(int slot) const;
-  const SwapFile& file(int slot) const { return *files_[static_cast<std::size_t>(slot)]; }
+  const SwapFile& file(int slot) const { return *files_[slot]; }
   bool is_file(int slot) const { return program_.slots[slot].tier == Tier::nvme; }
   void unmap_files() const;
   /// The sizes of files as the file system reports them; the counterpart of the ledger.

@@ -4,7 +4,6 @@
 // and `wall_clock_breakdown` of a deck ask for more.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <string>

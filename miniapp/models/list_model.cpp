@@ -65,7 +65,7 @@ struct ListUpdate {
 
 ListUpdate operands_of(const Program& program, const Event& event, std::span<const Bound> ops) {
   const UpdateOperands found = update_operands(program, event);
-  const auto at = [&](int i) { return &ops[static_cast<std::size_t>(i)]; };
+  const auto at = [&](int i) { return &ops[i]; };
   ListUpdate u{at(operand::upd_master),
                at(operand::upd_grad),
                nullptr,

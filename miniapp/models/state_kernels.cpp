@@ -142,9 +142,7 @@ void update_states(const Context& context, const Program& program, const Event& 
                    const OptimizerSpec& o, std::int64_t step, double unscale,
                    std::span<const Bound> ops) {
   const UpdateOperands found = update_operands(program, event);
-  const auto at = [&](int operand) -> const Bound& {
-    return ops[static_cast<std::size_t>(operand)];
-  };
+  const auto at = [&](int operand) -> const Bound& { return ops[operand]; };
   const std::int64_t elems = ops[operand::upd_master].elems;
   auto* master = ops[operand::upd_master].as<float>();
   const ConstStored grad{ops[operand::upd_grad].dtype, ops[operand::upd_grad].data};

@@ -214,7 +214,7 @@ void TransformerModel::count_routed(const Event& event, const Bound& counts_sent
   const auto received = home.begin() + dims_.expert_part.ranks;
   if (event.phase == Phase::forward) {  // a block may run again in backward
     arrived_rows_.resize(static_cast<std::size_t>(dims_.layers));
-    arrived_rows_[static_cast<std::size_t>(event.unit - 1)] +=
+    arrived_rows_[event.unit - 1] +=
         std::accumulate(received, home.end(), std::int64_t{0}) / dims_.hidden;
   }
   std::rotate(home.begin(), received, home.end());

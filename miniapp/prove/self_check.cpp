@@ -108,9 +108,9 @@ std::string compare_with_closed_form(const Program& p, const Executor& executor,
       const double want =
           ListModel::expected_param(piece.first_elem + i, p.partition_ranks(), p.batch.accumulation,
                                     checked_steps, p.precision.computes_in(), gain);
-      if (have[static_cast<std::size_t>(i)] != static_cast<float>(want))
+      if (have[i] != static_cast<float>(want))
         return fmt::format("rank {}: element {} of {} is {}, but must be exactly {}", p.rank, i,
-                           p.slots[piece.slot].name, have[static_cast<std::size_t>(i)], want);
+                           p.slots[piece.slot].name, have[i], want);
     }
   }
   return {};

@@ -92,11 +92,9 @@ void compare_uncut(const Context& context, const Program& program, const Executo
   const int parts = program.mesh.tensor_ranks();
   for (int block = 0; block < peers.size(); block += holders) {
     std::vector<std::uint64_t> sums(static_cast<std::size_t>(parts));
-    for (int r = 0; r < holders; ++r)
-      sums[static_cast<std::size_t>(r % parts)] += uncut[static_cast<std::size_t>(block + r)];
+    for (int r = 0; r < holders; ++r) sums[r % parts] += uncut[block + r];
     for (int r = 1; r < parts; ++r)
-      if (const std::uint64_t own = sums[static_cast<std::size_t>(r)];
-          own != sums[0] && disagreement.empty())
+      if (const std::uint64_t own = sums[r]; own != sums[0] && disagreement.empty())
         disagreement = "undivided " + differ(state, block + r, own, block, sums[0]);
   }
 }
@@ -124,7 +122,7 @@ std::uint64_t hash_experts(const Context& context, const Program& program, const
   std::vector<int> first(static_cast<std::size_t>(mesh.expert_ranks()), -1);
   std::uint64_t sum = 0;
   for (int r = 0; r < peers.size(); ++r) {
-    int& holder = first[static_cast<std::size_t>(mesh.expert_rank_of(r))];
+    int& holder = first[mesh.expert_rank_of(r)];
     if (holder < 0) {
       holder = r;
       sum += all[r];

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -25,11 +26,18 @@ struct StateSketch {
     sketch_on_host(values.data(), static_cast<std::int64_t>(values.size()), first_elem, sums);
   }
   /// The estimate of the norm.
-  double norm() const;
+  double norm() const {
+    double squares = 0;
+    for (const double sum : sums) squares += sum * sum;
+    return std::sqrt(squares);
+  }
   bool operator==(const StateSketch&) const = default;
 };
 
 /// The sketch of a + `factor` * b.
-StateSketch combine(const StateSketch& a, const StateSketch& b, double factor);
+inline StateSketch combine(StateSketch a, const StateSketch& b, double factor) {
+  for (std::size_t i = 0; i < StateSketch::buckets; ++i) a.sums[i] += factor * b.sums[i];
+  return a;
+}
 
 }  // namespace shardmark

@@ -74,11 +74,10 @@ std::string StepProver::first_failure() const {
   const auto texts = peers_.gather(failures.empty() ? std::string{} : failures.front().text);
   const auto counts = peers_.gather(static_cast<std::int64_t>(failures.size()));
   const auto first = std::min_element(steps.begin(), steps.end()) - steps.begin();
-  if (steps[static_cast<std::size_t>(first)] == none) return {};
+  if (steps[first] == none) return {};
   std::int64_t more = -1;
   for (const std::int64_t n : counts) more += n;
-  return fmt::format("step {}, rank {}: {}{}", steps[static_cast<std::size_t>(first)], first,
-                     texts[static_cast<std::size_t>(first)],
+  return fmt::format("step {}, rank {}: {}{}", steps[first], first, texts[first],
                      more > 0 ? fmt::format("; {} more like it", more) : "");
 }
 

@@ -21,7 +21,7 @@ bool is_recorded(std::string_view variable) {
 std::string describe_difference(const VariableOfRanks& variable, int ranks) {
   std::vector<std::string> value_of(static_cast<std::size_t>(ranks), "has none");
   for (const auto& [value, of] : variable.values)
-    for (const int r : of) value_of[static_cast<std::size_t>(r)] = "has \"" + value + "\"";
+    for (const int r : of) value_of[r] = "has \"" + value + "\"";
   for (std::size_t r = 1; r < value_of.size(); ++r)
     if (value_of[r] != value_of[0])
       return fmt::format("environment: {}: rank {} {}, rank 0 {}", variable.name, r, value_of[r],

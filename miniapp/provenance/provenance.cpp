@@ -227,8 +227,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks) 
     list.push_back(fmt::format(
         "{} may run on several NUMA nodes (rank {}: {}), so memory may be far from where it is "
         "used: bind each rank to one",
-        name_ranks(wandering), wandering[0],
-        ranks[static_cast<std::size_t>(wandering[0])].numa_nodes));
+        name_ranks(wandering), wandering[0], ranks[wandering[0]].numa_nodes));
   if (models.size() > 1) {
     std::string text;
     for (const auto& [model, of] : models)

@@ -48,11 +48,11 @@ double touched_bytes(const Work& work) {
 
 // Groups below the world are numbered so that every rank can tell the number by itself.
 int group_number(const Program& p, int group) {
-  return 1 + (group - 1) * p.world + p.groups[static_cast<std::size_t>(group)].ranks.front();
+  return 1 + (group - 1) * p.world + p.groups[group].ranks.front();
 }
 
 bool is_part_of_world(const Program& p, int group) {
-  return group > 0 && !p.groups[static_cast<std::size_t>(group)].ranks.empty();
+  return group > 0 && !p.groups[group].ranks.empty();
 }
 
 /// Appends the events of a step as nodes.
@@ -62,7 +62,7 @@ class Graph {
       : p_(p), writer_(about(p, deck_name, times)) {}
 
   void begin_segment(int segment) {
-    segment_ = &p_.segments[static_cast<std::size_t>(segment)];
+    segment_ = &p_.segments[segment];
     done_.assign(segment_->events.size(), {});
     // All lanes are joined at the end of a segment.
     Ids joined;
@@ -73,12 +73,11 @@ class Graph {
   }
 
   void add(int index, const std::optional<Span>& span) {
-    const Event& e = segment_->events[static_cast<std::size_t>(index)];
-    Ids& lane = lanes_[static_cast<std::size_t>(queue_of(e))];
-    Ids& done = done_[static_cast<std::size_t>(index)];
+    const Event& e = segment_->events[index];
+    Ids& lane = lanes_[queue_of(e)];
+    Ids& done = done_[index];
     for (std::int32_t i = 0; i < e.after.count; ++i) {
-      const auto before =
-          static_cast<std::size_t>(p_.edges[static_cast<std::size_t>(e.after.first + i)]);
+      const auto before = static_cast<std::size_t>(p_.edges[e.after.first + i]);
       lane.insert(done_[before].begin(), done_[before].end());
     }
     if (e.op == Op::acquire || e.op == Op::release) hold(e.slot, e.op == Op::acquire ? 1 : -1);
@@ -109,8 +108,8 @@ class Graph {
   std::string name_of(const Event& e) const {
     if (!is_collective(e.op) || e.operands.count == 0) return event_name(p_, e);
     const int whole = e.op == Op::all_gather && e.operands.count > 1 ? 1 : 0;
-    const Operand& o = p_.operands[static_cast<std::size_t>(e.operands.first + whole)];
-    return fmt::format("{} {}", to_string(e.op), p_.slots[static_cast<std::size_t>(o.slot)].name);
+    const Operand& o = p_.operands[e.operands.first + whole];
+    return fmt::format("{} {}", to_string(e.op), p_.slots[o.slot].name);
   }
 
   static chakra::Attributes about(const Program& p, const std::string& deck_name,
@@ -126,13 +125,13 @@ class Graph {
   }
 
   void hold(std::int32_t slot, int sign) {
-    const Slot& s = p_.slots[static_cast<std::size_t>(slot)];
+    const Slot& s = p_.slots[slot];
     held_[s.tier] += sign * alloc_bytes(s);
   }
 
   std::int64_t operand_bytes(const Event& e, int operand) const {
-    const Operand& o = p_.operands[static_cast<std::size_t>(e.operands.first + operand)];
-    return o.elems * dtype_bytes(p_.slots[static_cast<std::size_t>(o.slot)].dtype);
+    const Operand& o = p_.operands[e.operands.first + operand];
+    return o.elems * dtype_bytes(p_.slots[o.slot].dtype);
   }
 
   // Consumers take the bytes that a rank contributes for an all_gather, and the whole array for the
@@ -189,12 +188,11 @@ using SpanOf = std::map<std::pair<int, int>, Span>;
 // The steady step as the plan lists it.
 std::string steady_trace(const Program& p, const std::string& deck_name, const char* times,
                          const SpanOf& spans) {
-  const Step& step = p.steps[static_cast<std::size_t>(step_path(p, false).back())];
+  const Step& step = p.steps[step_path(p, false).back()];
   const std::vector<SegmentRun> runs = runs_of(step, false);
   std::int64_t nodes = 0;
   for (const SegmentRun& run : runs)
-    for (const int s : run.segments)
-      nodes += run.times * std::int64_t(p.segments[static_cast<std::size_t>(s)].events.size());
+    for (const int s : run.segments) nodes += run.times * std::int64_t(p.segments[s].events.size());
   if (nodes > most_chakra_nodes)
     throw DeckError(
         fmt::format("a step of this deck has {} events, a trace at most {}: give a smaller "
@@ -205,7 +203,7 @@ std::string steady_trace(const Program& p, const std::string& deck_name, const c
     for (std::int64_t t = 0; t < run.times; ++t)
       for (const int s : run.segments) {
         graph.begin_segment(s);
-        const auto count = static_cast<int>(p.segments[static_cast<std::size_t>(s)].events.size());
+        const auto count = static_cast<int>(p.segments[s].events.size());
         for (int e = 0; e < count; ++e) {
           const auto it = spans.find({s, e});
           graph.add(e, it != spans.end() ? std::optional(it->second) : std::nullopt);
@@ -266,8 +264,7 @@ std::string chakra_trace(const Program& p, const std::string& deck_name,
     const TracedEvent& t = measured.events[i];
     if (t.event < 0) continue;
     if (t.event == 0) graph.begin_segment(t.segment);
-    const Event& e =
-        p.segments[static_cast<std::size_t>(t.segment)].events[static_cast<std::size_t>(t.event)];
+    const Event& e = p.segments[t.segment].events[t.event];
     std::optional<Span> span;
     if (is_collective(e.op))
       span = collectives.take(e);
@@ -285,8 +282,7 @@ std::string chakra_trace(const Program& p, const std::string& deck_name,
 nlohmann::ordered_json chakra_groups(const Program& p) {
   auto groups = nlohmann::ordered_json::object();
   for (int g = 1; g < static_cast<int>(p.groups.size()); ++g)
-    if (is_part_of_world(p, g))
-      groups[std::to_string(group_number(p, g))] = p.groups[static_cast<std::size_t>(g)].ranks;
+    if (is_part_of_world(p, g)) groups[std::to_string(group_number(p, g))] = p.groups[g].ranks;
   return groups;
 }
 

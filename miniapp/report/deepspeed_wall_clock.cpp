@@ -22,7 +22,7 @@ struct Times {
 template<class Asked>
 int last_of(const Segment& segment, Asked asked) {
   for (int i = static_cast<int>(segment.events.size()) - 1; i >= 0; --i)
-    if (asked(segment.events[static_cast<std::size_t>(i)].kernel)) return i;
+    if (asked(segment.events[i].kernel)) return i;
   return -1;
 }
 
@@ -33,7 +33,7 @@ struct Bounds {
 
 int first_gather(const Segment& segment, int after) {
   for (int i = after + 1; i < static_cast<int>(segment.events.size()); ++i)
-    if (segment.events[static_cast<std::size_t>(i)].op == Op::all_gather) return i;
+    if (segment.events[i].op == Op::all_gather) return i;
   return static_cast<int>(segment.events.size());
 }
 
@@ -46,7 +46,7 @@ Bounds bounds_of(const Segment& segment) {
 
 void add_micro(const Segment& segment, const Bounds& bounds, int at, double ms, Times& times) {
   Micro& micro = times.micros.back();
-  switch (segment.events[static_cast<std::size_t>(at)].phase) {
+  switch (segment.events[at].phase) {
     case Phase::forward: micro.forward += ms; break;
     case Phase::backward: (at <= bounds.last_backward ? micro.inner : micro.reduce) += ms; break;
     default: times.step += ms;
@@ -55,7 +55,7 @@ void add_micro(const Segment& segment, const Bounds& bounds, int at, double ms, 
 
 void add_step(const Segment& segment, const Bounds& bounds, int at, double ms, Times& times) {
   times.step += ms;
-  const bool updates = is_update(segment.events[static_cast<std::size_t>(at)].kernel);
+  const bool updates = is_update(segment.events[at].kernel);
   if (bounds.last_update >= 0 && at >= bounds.first_gather)
     times.gather += ms;
   else if (updates || (bounds.last_update >= 0 && at > bounds.last_update))
@@ -69,8 +69,8 @@ Times times_of(const Program& p, const StepTrace& trace) {
   std::vector<Bounds> bounds;
   for (const Segment& s : p.segments) bounds.push_back(bounds_of(s));
   for (const TracedEvent& t : trace.events) {
-    const Segment& segment = p.segments[static_cast<std::size_t>(t.segment)];
-    const Bounds& parts = bounds[static_cast<std::size_t>(t.segment)];
+    const Segment& segment = p.segments[t.segment];
+    const Bounds& parts = bounds[t.segment];
     const int last = static_cast<int>(segment.events.size()) - 1;
     const int at =
         t.event < 0 ? last : t.event;  // the wait at a segment's end counts as its last event

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <map>
 
@@ -45,28 +44,12 @@ class Writer {
       : p_(p), clock_(clock), lane_names_(names_of_lanes(p)) {}
 
   void name_lanes(const std::string& host) {
-    put({{"ph", "M"},
-         {"name", "process_name"},
-         {"pid", p_.rank},
-         {"tid", tid(compute_lane)},
-         {"args", {{"name", fmt::format("rank {} ({})", p_.rank, host)}}}});
-    put({{"ph", "M"},
-         {"name", "process_sort_index"},
-         {"pid", p_.rank},
-         {"tid", tid(compute_lane)},
-         {"args", {{"sort_index", p_.rank}}}});
-    for (std::size_t lane = 0; lane < lane_names_.size(); ++lane) {
-      const int id = tid(static_cast<int>(lane));
-      put({{"ph", "M"},
-           {"name", "thread_name"},
-           {"pid", p_.rank},
-           {"tid", id},
-           {"args", {{"name", lane_names_[lane]}}}});
-      put({{"ph", "M"},
-           {"name", "thread_sort_index"},
-           {"pid", p_.rank},
-           {"tid", id},
-           {"args", {{"sort_index", id}}}});
+    describe(compute_lane, "process_name", {{"name", fmt::format("rank {} ({})", p_.rank, host)}});
+    describe(compute_lane, "process_sort_index", {{"sort_index", p_.rank}});
+    for (std::size_t i = 0; i < lane_names_.size(); ++i) {
+      const int lane = static_cast<int>(i);
+      describe(lane, "thread_name", {{"name", lane_names_[i]}});
+      describe(lane, "thread_sort_index", {{"sort_index", tid(lane)}});
     }
   }
 
@@ -83,7 +66,7 @@ class Writer {
     auto carried = trace.copies.begin();
     for (std::size_t i = 0; i < trace.events.size(); ++i) {
       const TracedEvent& t = trace.events[i];
-      const Segment& segment = p_.segments[static_cast<std::size_t>(t.segment)];
+      const Segment& segment = p_.segments[t.segment];
       if (t.event == 0 && segment.kind == SegmentKind::micro) ++micro;
       const TracedCopy* copy =
           carried != trace.copies.end() && carried->event == i ? &*carried++ : nullptr;
@@ -100,6 +83,14 @@ class Writer {
   void put(const OrderedJson& event) {
     if (!text_.empty()) text_ += ",\n";
     text_ += event.dump(-1, ' ', true, OrderedJson::error_handler_t::replace);
+  }
+
+  void describe(int lane, const char* name, OrderedJson args) {
+    put({{"ph", "M"},
+         {"name", name},
+         {"pid", p_.rank},
+         {"tid", tid(lane)},
+         {"args", std::move(args)}});
   }
 
   double us(std::int64_t ns) const { return to_us(ns + clock_.offset_ns - clock_.zero_ns); }
@@ -126,8 +117,7 @@ class Writer {
     constexpr int most = 32;
     OrderedJson names = OrderedJson::array();
     for (int i = 0; i < std::min(e.params.count, most); ++i) {
-      const auto id =
-          static_cast<std::size_t>(p_.param_ids[static_cast<std::size_t>(e.params.first + i)]);
+      const auto id = static_cast<std::size_t>(p_.param_ids[e.params.first + i]);
       names.push_back(p_.model.params[id].name);
     }
     if (e.params.count > most) names.push_back(fmt::format("and {} more", e.params.count - most));
@@ -140,8 +130,8 @@ class Writer {
     std::int64_t elems = 0, bytes = 0;
     OrderedJson buffers = OrderedJson::array();
     for (int i = 0; i < e.operands.count; ++i) {
-      const Operand& o = p_.operands[static_cast<std::size_t>(e.operands.first + i)];
-      const Slot& slot = p_.slots[static_cast<std::size_t>(o.slot)];
+      const Operand& o = p_.operands[e.operands.first + i];
+      const Slot& slot = p_.slots[o.slot];
       elems += o.elems;
       bytes += o.elems * dtype_bytes(slot.dtype);
       buffers.push_back(slot.name);
@@ -159,7 +149,7 @@ class Writer {
   // the lane of copies.
   void add(const TracedEvent& t, const Segment& segment, int micro, const TracedCopy* carried) {
     const std::int64_t work_ns = t.begin_ns + t.exposed_ns;
-    const Event* e = t.event < 0 ? nullptr : &segment.events[static_cast<std::size_t>(t.event)];
+    const Event* e = t.event < 0 ? nullptr : &segment.events[t.event];
     const bool collective = e != nullptr && is_collective(e->op);
     const std::string at =
         e == nullptr ? segment.name + ", end" : segment.name + ", event " + std::to_string(t.event);
@@ -171,8 +161,7 @@ class Writer {
     const bool memory = e->op == Op::acquire || e->op == Op::release;
     if (memory && p_.memory_mode == MemoryMode::pooled) return;  // takes no time
     OrderedJson args =
-        memory ? OrderedJson{{"op", to_string(e->op)},
-                             {"bytes", alloc_bytes(p_.slots[static_cast<std::size_t>(e->slot)])}}
+        memory ? OrderedJson{{"op", to_string(e->op)}, {"bytes", alloc_bytes(p_.slots[e->slot])}}
                : sizes(*e);
     args["phase"] = phase_name(e->phase, micro);
     args["at"] = at;
@@ -206,19 +195,18 @@ class Writer {
                          [](std::int64_t ns, const TracedEvent& t) { return ns < t.begin_ns; });
     if (after == trace.events.begin() || std::prev(after)->event < 0) return nullptr;
     const TracedEvent& t = *std::prev(after);
-    const Event& e =
-        p_.segments[static_cast<std::size_t>(t.segment)].events[static_cast<std::size_t>(t.event)];
+    const Event& e = p_.segments[t.segment].events[t.event];
     return e.op == r.op && e.elems == r.elems && e.group == r.group ? &e : nullptr;
   }
 
   void add(const StepTrace& trace, const CollectiveRecord& r, std::int64_t begin_ns) {
-    const std::string& buffer = trace.collective_names[static_cast<std::size_t>(r.name)];
+    const std::string& buffer = trace.collective_names[r.name];
     OrderedJson args = {{"op", to_string(r.op)},
                         {"elems", r.elems},
                         {"bytes", r.elems * dtype_bytes(r.dtype)},
                         {"dtype", to_string(r.dtype)},
                         {"buffer", buffer}};
-    args["group"] = p_.groups[static_cast<std::size_t>(r.group)].name;
+    args["group"] = p_.groups[r.group].name;
     if (const Event* e = issuer(trace, r); e != nullptr && e->params.count > 0)
       args["params"] = params(*e);
     args["queued_us"] = static_cast<double>(begin_ns - r.issue_ns) * 1e-3;
@@ -278,19 +266,13 @@ StepTrace predicted_trace(const Program& p, const PricedStep& priced) {
     t.begin_ns = ns(e.issue_s);
     t.exposed_ns = ns(e.waited_s);
     t.end_ns = std::max(t.begin_ns + t.exposed_ns, ns(e.end_s));
-    const Event* event = e.event < 0 ? nullptr
-                                     : &p.segments[static_cast<std::size_t>(e.segment)]
-                                            .events[static_cast<std::size_t>(e.event)];
+    const Event* event = e.event < 0 ? nullptr : &p.segments[e.segment].events[e.event];
     if (event != nullptr && is_collective(event->op)) {
       t.end_ns = t.begin_ns + t.exposed_ns;
       const int operand = event->op == Op::all_gather ? 1 : 0;
-      const std::string name =
-          event->operands.count > operand
-              ? p
-                    .slots[static_cast<std::size_t>(
-                        p.operands[static_cast<std::size_t>(event->operands.first + operand)].slot)]
-                    .name
-              : std::string();
+      std::string name;
+      if (event->operands.count > operand)
+        name = p.slots[p.operands[event->operands.first + operand].slot].name;
       const auto [it, fresh] = names.emplace(name, static_cast<int>(names.size()));
       if (fresh) trace.collective_names.push_back(name);
       CollectiveRecord r;

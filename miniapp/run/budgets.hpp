@@ -3,7 +3,6 @@
 // The memory that `model.fit` fills with layers.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

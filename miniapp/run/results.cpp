@@ -114,8 +114,7 @@ std::vector<ExpertLoad> expert_loads(const ModelSpec& model, const Model& counts
     const double mean = std::accumulate(first, last, 0.0) / static_cast<double>(experts);
     if (mean == 0) continue;  // a dense layer
     loads.push_back({layer, *std::max_element(first, last) / mean,
-                     *std::min_element(first, last) / mean,
-                     by_rank.empty() ? 0 : by_rank[static_cast<std::size_t>(layer)]});
+                     *std::min_element(first, last) / mean, by_rank.empty() ? 0 : by_rank[layer]});
   }
   return loads;
 }

@@ -6,16 +6,9 @@
 
 #include <core/text.hpp>
 #include <miniapp/commands/help/command_help.hpp>
-#include <miniapp/commands/help/completion.hpp>
+#include <miniapp/commands/help/help_page.hpp>
 
 namespace shardmark {
-
-std::string completion(std::string_view shell) {
-  if (shell == "bash") return bash_completion();
-  if (shell == "zsh") return zsh_completion();
-  if (shell == "fish") return fish_completion();
-  throw std::logic_error("no completion for the shell " + std::string(shell));
-}
 
 std::string shell_quoted(std::string_view text) {
   std::string out = "'";
@@ -23,6 +16,9 @@ std::string shell_quoted(std::string_view text) {
   return out + "'";
 }
 
+namespace {
+
+// The first sentence of a text, without its full stop and without backticks.
 std::string first_sentence(std::string_view text) {
   std::string sentence(text.substr(0, text.find(". ")));
   if (sentence.ends_with('.')) sentence.pop_back();
@@ -30,15 +26,29 @@ std::string first_sentence(std::string_view text) {
   return sentence;
 }
 
-namespace {
+// What completes a value, in the words of each shell.
+struct OfferWords {
+  std::string_view bash, fish, zsh;
+};
 
-std::string_view kind_of(Offer offer) {
+OfferWords words_of(Offer offer) {
   switch (offer) {
-    case Offer::deck: return "deck";
-    case Offer::folder: return "folder";
+    case Offer::deck: return {"deck", "'(__fish_complete_suffix .json)'", R"(_files -g "*.json")"};
+    case Offer::folder: return {"folder", "'(__fish_complete_directories)'", "_files -/"};
     case Offer::nothing: break;
   }
-  return "";
+  return {"", "''", " "};
+}
+
+// Branches of `case` that name all commands as they are typed, "GROUP WORD".
+std::string typed_names() {
+  std::vector<std::string> names;
+  for (const CommandHelp& c : commands_help()) {
+    const auto space = c.name.rfind(' ');
+    const std::string_view group = space == std::string_view::npos ? "" : c.name.substr(0, space);
+    names.push_back(shell_quoted(fmt::format("{} {}", group, last_word(c.name))));
+  }
+  return join(names, "|");
 }
 
 // The branch of `case $command`: what can come next in this command.
@@ -48,7 +58,7 @@ std::string words_branch(const CommandHelp& command) {
     words += fmt::format("{} ", last_word(below->name));
   for (const OptionHelp& o : command.options)
     if (o.positional())
-      kind = kind_of(o.offer);
+      kind = words_of(o.offer).bash;
     else
       words += fmt::format("{} ", o.name);
   return fmt::format("    {}) words='{}-h --help' kind={} ;;\n", shell_quoted(command.name), words,
@@ -62,19 +72,13 @@ std::string value_branches(const CommandHelp& command) {
     if (!o.value.empty() && !o.positional())
       text += fmt::format("    {}) words='{}' kind={} ;;\n",
                           shell_quoted(fmt::format("{} {}", command.name, o.name)),
-                          join(o.choices, " "), kind_of(o.offer));
+                          join(o.choices, " "), words_of(o.offer).bash);
   return text;
 }
 
-}  // namespace
-
 std::string bash_completion() {
-  std::string names, words = words_branch(program_help()), values = value_branches(program_help());
+  std::string words = words_branch(program_help()), values = value_branches(program_help());
   for (const CommandHelp& c : commands_help()) {
-    const auto space = c.name.rfind(' ');
-    const std::string_view group = space == std::string_view::npos ? "" : c.name.substr(0, space);
-    names += fmt::format("{}{}", names.empty() ? "" : "|",
-                         shell_quoted(fmt::format("{} {}", group, last_word(c.name))));
     words += words_branch(c);
     values += value_branches(c);
   }
@@ -98,10 +102,8 @@ _shardmark() {{
 }}
 complete -o filenames -F _shardmark shardmark
 )",
-                     names, words, values);
+                     typed_names(), words, values);
 }
-
-namespace {
 
 // When the completions of this command apply: all of its words were typed, and none of those below.
 std::string condition(const CommandHelp& command) {
@@ -122,13 +124,8 @@ std::string condition(const CommandHelp& command) {
 }
 
 std::string values(const OptionHelp& o) {
-  if (!o.choices.empty()) return shell_quoted(join(o.choices, " "));
-  switch (o.offer) {
-    case Offer::deck: return "'(__fish_complete_suffix .json)'";
-    case Offer::folder: return "'(__fish_complete_directories)'";
-    case Offer::nothing: break;
-  }
-  return "''";
+  return o.choices.empty() ? std::string(words_of(o.offer).fish)
+                           : shell_quoted(join(o.choices, " "));
 }
 
 std::string lines_of(const CommandHelp& command) {
@@ -149,8 +146,6 @@ std::string lines_of(const CommandHelp& command) {
   return text;
 }
 
-}  // namespace
-
 std::string fish_completion() {
   std::string text =
       "# Completion of shardmark for fish: shardmark --completion fish | source\n"
@@ -160,8 +155,6 @@ std::string fish_completion() {
   for (const CommandHelp& c : commands_help()) text += lines_of(c);
   return text;
 }
-
-namespace {
 
 // A text inside a specification of _arguments or _describe, where brackets and colons have a
 // meaning.
@@ -175,13 +168,8 @@ std::string escaped(std::string_view text) {
 }
 
 std::string action(const OptionHelp& o) {
-  if (!o.choices.empty()) return fmt::format("({})", join(o.choices, " "));
-  switch (o.offer) {
-    case Offer::deck: return R"(_files -g "*.json")";
-    case Offer::folder: return "_files -/";
-    case Offer::nothing: break;
-  }
-  return " ";
+  return o.choices.empty() ? std::string(words_of(o.offer).zsh)
+                           : fmt::format("({})", join(o.choices, " "));
 }
 
 std::string specification(const OptionHelp& o) {
@@ -207,17 +195,9 @@ std::string branch(const CommandHelp& command) {
   return text + ") ;;\n";
 }
 
-}  // namespace
-
 std::string zsh_completion() {
-  std::string names, branches = branch(program_help());
-  for (const CommandHelp& c : commands_help()) {
-    const auto space = c.name.rfind(' ');
-    const std::string_view group = space == std::string_view::npos ? "" : c.name.substr(0, space);
-    names += fmt::format("{}{}", names.empty() ? "" : "|",
-                         shell_quoted(fmt::format("{} {}", group, last_word(c.name))));
-    branches += branch(c);
-  }
+  std::string branches = branch(program_help());
+  for (const CommandHelp& c : commands_help()) branches += branch(c);
   return fmt::format(R"(#compdef shardmark
 # Completion of shardmark for zsh: source <(shardmark --completion zsh), or a file _shardmark in $fpath
 _shardmark() {{
@@ -242,7 +222,16 @@ else
   compdef _shardmark shardmark
 fi
 )",
-                     names, branches);
+                     typed_names(), branches);
+}
+
+}  // namespace
+
+std::string completion(std::string_view shell) {
+  if (shell == "bash") return bash_completion();
+  if (shell == "zsh") return zsh_completion();
+  if (shell == "fish") return fish_completion();
+  throw std::logic_error("no completion for the shell " + std::string(shell));
 }
 
 }  // namespace shardmark

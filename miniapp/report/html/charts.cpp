@@ -29,13 +29,12 @@ std::vector<Sample> samples_of(const Program& p, const StepTrace& trace, Tier ti
   int micro = -1;
   for (const TracedEvent& t : trace.events) {
     if (t.event < 0) continue;
-    const Segment& segment = p.segments[static_cast<std::size_t>(t.segment)];
+    const Segment& segment = p.segments[t.segment];
     if (t.event == 0 && segment.kind == SegmentKind::micro) ++micro;
     auto& after = planned[t.segment];
     if (after.empty()) after = live_after(p, t.segment);
-    samples.push_back(
-        {after[static_cast<std::size_t>(t.event)][tier], static_cast<double>(t.held_bytes[tier]),
-         segment.events[static_cast<std::size_t>(t.event)].phase, std::max(0, micro)});
+    samples.push_back({after[t.event][tier], static_cast<double>(t.held_bytes[tier]),
+                       segment.events[t.event].phase, std::max(0, micro)});
   }
   return samples;
 }
@@ -137,8 +136,7 @@ void add_event(const Program& p, const TracedEvent& t, double begin, std::vector
   const double end = begin + static_cast<double>(t.end_ns - t.begin_ns) * 1e-9;
   if (wait > 0) spans.push_back({waiting_row, "waiting", begin, begin + wait, "waiting"});
   if (t.event < 0) return;
-  const Event& e =
-      p.segments[static_cast<std::size_t>(t.segment)].events[static_cast<std::size_t>(t.event)];
+  const Event& e = p.segments[t.segment].events[t.event];
   if (is_collective(e.op) || e.op == Op::copy) return;
   const bool memory = e.op == Op::acquire || e.op == Op::release;
   const char* css = memory ? "allocation" : moves_data(e) ? "copy" : phase_css(e.phase);
@@ -152,15 +150,14 @@ std::vector<Span> spans_of(const Program& p, const StepTrace& trace, std::int64_
   for (const TracedEvent& t : trace.events) add_event(p, t, since(t.begin_ns), spans);
   for (const TracedCopy& c : trace.copies) {
     const TracedEvent& t = trace.events[c.event];
-    const Segment& segment = p.segments[static_cast<std::size_t>(t.segment)];
-    const Event& e = segment.events[static_cast<std::size_t>(t.event)];
+    const Segment& segment = p.segments[t.segment];
+    const Event& e = segment.events[t.event];
     spans.push_back({e.lane == Lane::disk ? disk_row : copy_row, "copy", since(c.begin_ns),
                      since(c.end_ns), event_name(p, e)});
   }
   for (const CollectiveRecord& c : trace.collectives)
     spans.push_back({communication_row, "communication", since(c.issue_ns), since(c.done_ns),
-                     fmt::format("{} {}", to_string(c.op),
-                                 trace.collective_names[static_cast<std::size_t>(c.name)])});
+                     fmt::format("{} {}", to_string(c.op), trace.collective_names[c.name])});
   std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
     return std::pair(a.row, a.begin) < std::pair(b.row, b.begin);
   });

@@ -177,10 +177,9 @@ std::string time_section(const Program& p, const Result& r) {
                             "data are drawn as copies.") +
                      to_html(table);
   if (r.ranks.size() > 1)
-    text +=
-        fmt::format("<p>Most time without waiting: rank {} on {}, {} per step.</p>\n",
-                    r.slowest_rank, escape(r.ranks[static_cast<std::size_t>(r.slowest_rank)].host),
-                    duration(r.slowest_times.own()));
+    text += fmt::format("<p>Most time without waiting: rank {} on {}, {} per step.</p>\n",
+                        r.slowest_rank, escape(r.ranks[r.slowest_rank].host),
+                        duration(r.slowest_times.own()));
   text += prediction_table(r);
   if (!r.bf16_products.empty())
     text += fmt::format("<p>bf16 products: {}.</p>\n", escape(r.bf16_products));

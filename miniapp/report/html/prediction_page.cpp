@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cmath>
 #include <iterator>
 
 #include <fmt/core.h>
@@ -12,7 +11,7 @@
 #include <miniapp/charts/text.hpp>
 #include <miniapp/predict/cost.hpp>
 #include <miniapp/report/html/charts.hpp>
-#include <miniapp/report/html/prediction_page.hpp>
+#include <miniapp/report/html/page.hpp>
 #include <miniapp/report/trace_file.hpp>
 
 namespace shardmark {
@@ -196,8 +195,7 @@ std::string volume_section(const Points& points) {
 // The micro-batches of which there are events.
 std::int64_t micro_batches(const PredictedPoint& p) {
   const auto begins = [&](const PricedEvent& e) {
-    return e.event == 0 &&
-           p.program.segments[static_cast<std::size_t>(e.segment)].kind == SegmentKind::micro;
+    return e.event == 0 && p.program.segments[e.segment].kind == SegmentKind::micro;
   };
   return std::count_if(p.priced.events.begin(), p.priced.events.end(), begins);
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The top and the bottom of the page: verdict, checks, where the run ran, deck.
-#include <algorithm>
+// The page of a run, and its top and bottom: verdict, checks, where the run ran, deck.
 #include <set>
 
 #include <fmt/core.h>
@@ -10,6 +9,7 @@
 #include <miniapp/charts/page.hpp>
 #include <miniapp/charts/text.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
+#include <miniapp/report/html/page.hpp>
 #include <miniapp/report/html/sections.hpp>
 #include <miniapp/report/report_provenance.hpp>
 
@@ -131,3 +131,19 @@ std::string deck_section(const Deck& deck, const Result& r) {
 }
 
 }  // namespace shardmark::html
+
+std::string shardmark::report_html(const Deck& deck, const Program& p, const Result& r) {
+  using namespace html;
+  std::string page = verdict_section(deck, p, r);
+  page += checks_section(r);
+  page += loss_section(deck, r);
+  page += checkpoints_section(r);
+  page += time_section(p, r);
+  page += memory_section(p, r);
+  page += collectives_section(deck, p, r);
+  page += energy_section(r);
+  page += provenance_section(r);
+  page += deck_section(deck, r);
+  return document(
+      fmt::format("{}: ShardMark {}", printable(deck.name), r.valid() ? "VALID" : "INVALID"), page);
+}

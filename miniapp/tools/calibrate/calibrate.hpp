@@ -21,6 +21,12 @@ struct Calibration {
 /// also if the nodes have different numbers of ranks, and CommError.
 Calibration calibrate(const CalibrateArguments& arguments, const World& world);
 
+/// A calibration, with the means of what an earlier one of the same machine has measured as well,
+/// and with the placements that only the earlier one has met. Each calibration counts the same, and
+/// a placement by its part of it. A host that other virtual machines share may be slow for as long
+/// as one calibration takes.
+Machine combined(Machine machine, const Machine& earlier);
+
 /// The points and their residuals as a page that needs no other file.
 std::string calibration_html(const Calibration& calibration);
 

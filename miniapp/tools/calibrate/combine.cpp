@@ -6,7 +6,7 @@
 #include <utility>
 
 #include <core/plan/price/event_costs.hpp>
-#include <miniapp/tools/calibrate/combine.hpp>
+#include <miniapp/tools/calibrate/calibrate.hpp>
 #include <miniapp/tools/calibrate/placements.hpp>
 #include <miniapp/tools/calibrate/samples.hpp>
 

@@ -27,7 +27,7 @@ std::vector<CoreRange> kinds_of_distances(std::vector<double> distances) {
   if (distances.size() < enough) return {};
   std::sort(distances.begin(), distances.end());
   const auto at = [&](double p) {
-    return distances[static_cast<std::size_t>(p * static_cast<double>(distances.size() - 1))];
+    return distances[p * static_cast<double>(distances.size() - 1)];
   };
   const double near = at(rare), far = at(1 - rare);
   if (far < other_placement * near) return {};

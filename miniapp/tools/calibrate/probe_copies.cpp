@@ -6,8 +6,6 @@
 #include <optional>
 #include <vector>
 
-#include <fmt/core.h>
-
 #include <core/clock.hpp>
 #include <core/memory/buffer.hpp>
 #include <core/nn/optimizer/adamw.hpp>
@@ -32,8 +30,7 @@ std::vector<double> times_of(const Probe& probe, int repeats, Body body) {
     probe.world.peers.barrier();
     const std::int64_t start_ns = monotonic_ns();
     if (probe.works()) body();
-    if (i >= 0)
-      times[static_cast<std::size_t>(i)] = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+    if (i >= 0) times[i] = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
   }
   probe.world.peers.max(times);
   return times;

@@ -85,10 +85,9 @@ double thread_cpu_s() {
 
 std::int64_t events_of_step(const Program& program) {
   std::int64_t events = 0;
-  const Step& step = program.steps[static_cast<std::size_t>(step_path(program, false).back())];
+  const Step& step = program.steps[step_path(program, false).back()];
   for (const SegmentRun& run : runs_of(step, false))
-    for (const int s : run.segments)
-      events += run.times * std::ssize(program.segments[static_cast<std::size_t>(s)].events);
+    for (const int s : run.segments) events += run.times * std::ssize(program.segments[s].events);
   return events;
 }
 

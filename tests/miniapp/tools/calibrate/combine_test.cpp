@@ -3,7 +3,7 @@
 // placement by its part; what only one of them met is kept.
 #include <gtest/gtest.h>
 
-#include <miniapp/tools/calibrate/combine.hpp>
+#include <miniapp/tools/calibrate/calibrate.hpp>
 
 namespace shardmark::test::combine_test {
 namespace {
