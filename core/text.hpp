@@ -39,6 +39,9 @@ std::string join(const Range& parts, std::string_view separator) {
   return text;
 }
 
+/// Appends an item to a list in words, behind the separator if the list has others.
+void add_item(std::string& list, std::string_view item, std::string_view separator = ", ");
+
 /// The text with the letters A to Z in lower case.
 std::string lower_case(std::string_view text);
 

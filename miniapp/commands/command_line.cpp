@@ -147,30 +147,27 @@ class CommandLine {
  public:
   explicit CommandLine(const std::string& commit) {
     add_program_options(app_, commit);
-    add("run",
+    add("run", run_command, run_,
         {{"DECK", &run_.deck},
          {"--set", &run_.sets},
          {"--machine", &run_.machine},
-         {"--out", &run_.out}},
-        [this] { return run_command(run_); });
-    add("plan",
+         {"--out", &run_.out}});
+    add("plan", plan_command, plan_,
         {{"DECK", &plan_.deck},
          {"--set", &plan_.sets},
          {"--ranks", &plan_.ranks, 1},
          {"--rank", &plan_.rank, 0},
          {"--ranks-per-node", &plan_.ranks_per_node, 1},
-         {"--format", &plan_.format}},
-        [this] { return plan_command(plan_); });
-    add("trace",
+         {"--format", &plan_.format}});
+    add("trace", trace_command, trace_,
         {{"DECK", &trace_.deck},
          {"--set", &trace_.sets},
          {"--ranks", &trace_.ranks, 1},
          {"--ranks-per-node", &trace_.ranks_per_node, 0},
          {"--machine", &trace_.machine},
          {"--format", &trace_.format},
-         {"--out", &trace_.out}},
-        [this] { return trace_command(trace_); });
-    add("predict",
+         {"--out", &trace_.out}});
+    add("predict", predict_command, predict_,
         {{"DECK", &predict_.deck},
          {"--model", &predict_.model},
          {"--deepspeed", &predict_.deepspeed},
@@ -182,24 +179,21 @@ class CommandLine {
          {"--ranks-per-node", &predict_.ranks_per_node, 0},
          {"--ignore-memory", &predict_.ignore_memory},
          {"--format", &predict_.format},
-         {"--out", &predict_.out}},
-        [this] { return predict_command(predict_); });
-    add("calibrate",
+         {"--out", &predict_.out}});
+    add("calibrate", calibrate_command, calibrate_,
         {{"--out", &calibrate_.out},
          {"--for", &calibrate_.deck},
          {"--set", &calibrate_.sets},
          {"--disk", &calibrate_.disk},
          {"--quick", &calibrate_.quick},
-         {"--add", &calibrate_.add}},
-        [this] { return calibrate_command(calibrate_); });
-    add("noise",
+         {"--add", &calibrate_.add}});
+    add("noise", noise_command, noise_,
         {{"--seconds", &noise_.seconds, 1},
          {"--quantum-us", &noise_.quantum_us, 10},
          {"--machine", &noise_.machine},
          {"--out", &noise_.out},
-         {"--format", &noise_.format}},
-        [this] { return noise_command(noise_); });
-    add("advise",
+         {"--format", &noise_.format}});
+    add("advise", advise_command, advise_,
         {{"DECK", &advise_.deck},
          {"--model", &advise_.model},
          {"--deepspeed", &advise_.deepspeed},
@@ -214,14 +208,11 @@ class CommandLine {
          {"--write", &advise_.write},
          {"--networks", &advise_.networks},
          {"--max-model", &advise_.max_model},
-         {"--format", &advise_.format}},
-        [this] { return advise_command(advise_); });
-    add("compare",
-        {{"FILE", &compare_.files}, {"--html", &compare_.html}, {"--format", &compare_.format}},
-        [this] { return compare_command(compare_); });
-    add("machine check", {{"FILE", &machine_check_.file}},
-        [this] { return machine_check_command(machine_check_); });
-    add("sweep",
+         {"--format", &advise_.format}});
+    add("compare", compare_command, compare_,
+        {{"FILE", &compare_.files}, {"--html", &compare_.html}, {"--format", &compare_.format}});
+    add("machine check", machine_check_command, machine_check_, {{"FILE", &machine_check_.file}});
+    add("sweep", sweep_command, sweep_,
         {{"DECK", &sweep_.deck},
          {"--set", &sweep_.sets},
          {"--vary", &sweep_.vary},
@@ -229,28 +220,23 @@ class CommandLine {
          {"--ranks", &sweep_.ranks},
          {"--ranks-per-node", &sweep_.ranks_per_node, 0},
          {"--machine", &sweep_.machine},
-         {"--out", &sweep_.out}},
-        [this] { return sweep_command(sweep_); });
+         {"--out", &sweep_.out}});
     add("ckpt info", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::info));
     add("ckpt verify", {{"DIR", &ckpt_.dir}}, ckpt(CkptArguments::What::verify));
     add("ckpt consolidate", {{"DIR", &ckpt_.dir}, {"--out", &ckpt_.out}},
         ckpt(CkptArguments::What::consolidate));
-    add("deck check",
-        {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}},
-        [this] { return deck_check_command(check_); });
+    add("deck check", deck_check_command, check_,
+        {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}});
     add("decks", {}, decks_command);
-    add("machines", {{"--format", &machines_.format}},
-        [this] { return machines_command(machines_); });
-    add("submit",
+    add("machines", machines_command, machines_, {{"--format", &machines_.format}});
+    add("submit", submit_command, submit_,
         {{"DIR", &submit_.folders},
          {"--out", &submit_.out},
          {"--form", &submit_.form},
          {"--machine", &submit_.machine},
-         {"--changes", &submit_.changes}},
-        [this] { return submit_command(submit_); });
-    add("verify", {{"ARCHIVE", &verify_.archive}}, [this] { return verify_command(verify_); });
-    add("table", {{"ARCHIVE", &table_.archives}, {"--out", &table_.out}},
-        [this] { return table_command(table_); });
+         {"--changes", &submit_.changes}});
+    add("verify", verify_command, verify_, {{"ARCHIVE", &verify_.archive}});
+    add("table", table_command, table_, {{"ARCHIVE", &table_.archives}, {"--out", &table_.out}});
   }
 
   /// Parses the arguments and calls the command. Returns the exit status.
@@ -278,6 +264,12 @@ class CommandLine {
     };
   }
 
+  // `arguments` are members that `bindings` are of.
+  template<class Arguments>
+  void add(std::string_view name, ExitStatus (*command)(const Arguments&),
+           const Arguments& arguments, const std::vector<Binding>& bindings) {
+    add(name, bindings, [command, &arguments] { return command(arguments); });
+  }
   void add(std::string_view name, const std::vector<Binding>& bindings,
            const std::function<ExitStatus()>& call) {
     CLI::App* parent = &app_;

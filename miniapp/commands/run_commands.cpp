@@ -171,8 +171,7 @@ std::string divided_by(const Manifest& m) {
   try {
     const LoadedDeck used = read_deck(m.deck, {R"(data={"source": "uniform"})"}, DeckUse::plan);
     for (const MeshAxis& axis : used.deck.zero.parallel.axes())
-      if (axis.ranks > 1)
-        text += fmt::format("{}{} = {}", text.empty() ? "" : ", ", axis.name(), axis.ranks);
+      if (axis.ranks > 1) add_item(text, fmt::format("{} = {}", axis.name(), axis.ranks));
   } catch (const DeckError&) {
   }
   return text;
@@ -192,8 +191,7 @@ std::string describe(const std::string& folder, const Manifest& m) {
   fmt::format_to(out, "  model      {} parameters in {} tensors\n", m.elems(), m.params.size());
   std::string states;
   for (State s : m.stored())
-    states += fmt::format("{}{} ({})", states.empty() ? "" : ", ", to_string(s),
-                          to_string(m.dtype_of(s)));
+    add_item(states, fmt::format("{} ({})", to_string(s), to_string(m.dtype_of(s))));
   fmt::format_to(out, "  states     {}: {}\n", states, human_bytes(m.state_bytes()));
   struct Contents {
     std::int64_t elems = 0, ranges = 0;

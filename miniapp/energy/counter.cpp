@@ -8,16 +8,6 @@
 
 namespace shardmark {
 
-const char* to_string(EnergyPart part) {
-  switch (part) {
-    case EnergyPart::processor: return "processor";
-    case EnergyPart::memory: return "memory";
-    case EnergyPart::gpu: return "gpu";
-    case EnergyPart::node: return "node";
-  }
-  return "?";
-}
-
 std::optional<double> CounterEnergy::phase_error(EnergyPhase phase, const PhaseSpans& spans) const {
   if (!phases[phase] || spans[phase].count == 0) return std::nullopt;
   double most_watts = 0;

@@ -36,7 +36,13 @@ inline constexpr double most_energy_error = 0.1;
 /// What a counter measures; `node` includes all other parts.
 enum class EnergyPart : std::uint8_t { processor, memory, gpu, node };
 /// "processor", "memory", "gpu", "node".
-const char* to_string(EnergyPart part);
+template<>
+inline constexpr std::size_t enum_size<EnergyPart> = 4;
+inline constexpr auto energy_part_names =
+    enum_names<EnergyPart>("processor", "memory", "gpu", "node");
+constexpr std::string_view to_string(EnergyPart value) {
+  return energy_part_names[value];
+}
 
 /// How fine a counter is.
 struct CounterSteps {

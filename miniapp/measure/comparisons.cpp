@@ -58,9 +58,8 @@ std::string memory_difference(const TierResult& tier, std::string_view name, boo
   std::string text;
   auto compare = [&](std::string_view what, std::int64_t predicted, std::int64_t measured) {
     if (predicted != measured)
-      text +=
-          fmt::format("{}{} {}: predicted {} bytes, measured {} ({:+})", text.empty() ? "" : ", ",
-                      name, what, predicted, measured, measured - predicted);
+      add_item(text, fmt::format("{} {}: predicted {} bytes, measured {} ({:+})", name, what,
+                                 predicted, measured, measured - predicted));
   };
   compare(pooled ? "arena" : "live peak", tier.predicted_peak, tier.measured_peak);
   if (pooled) return text;  // the arena is one allocation, so its categories are not measured
@@ -77,12 +76,14 @@ std::string moved_difference(const Program& program, int group, MovedVolume plan
     const Op op = static_cast<Op>(o);
     const Moved &want = planned[op], &have = counted[op];
     if (want == have) continue;
-    text += fmt::format(
-        "{}{} beneath the calls: predicted {} elements ({} bytes) sent and {} ({}) received, "
-        "measured {} ({}) and {} ({})",
-        text.empty() ? "" : ", ", collective_name(program, {group, op}), want.sent_elems,
-        want.sent_bytes, want.received_elems, want.received_bytes, have.sent_elems, have.sent_bytes,
-        have.received_elems, have.received_bytes);
+    add_item(
+        text,
+        fmt::format(
+            "{} beneath the calls: predicted {} elements ({} bytes) sent and {} ({}) received, "
+            "measured {} ({}) and {} ({})",
+            collective_name(program, {group, op}), want.sent_elems, want.sent_bytes,
+            want.received_elems, want.received_bytes, have.sent_elems, have.sent_bytes,
+            have.received_elems, have.received_bytes));
   }
   return text;
 }
@@ -93,9 +94,8 @@ std::string segment_difference(const Program& program, const SegmentRuns& planne
   std::string text;
   for (std::size_t s = 0; s < planned.size(); ++s)
     if (planned[s] != counted[s])
-      text +=
-          fmt::format("{}segment {}: {} runs are planned, {} were made", text.empty() ? "" : ", ",
-                      program.segments[s].name, planned[s], counted[s]);
+      add_item(text, fmt::format("segment {}: {} runs are planned, {} were made",
+                                 program.segments[s].name, planned[s], counted[s]));
   return text;
 }
 
@@ -119,10 +119,10 @@ void compare_memory(const Program& program, const std::vector<bool>& ran, const 
     tier.at = describe_event(program, predicted.tiers[t].segment, predicted.tiers[t].event);
     const std::string text = memory_difference(tier, to_string(t), pooled);
     if (!text.empty())
-      difference += fmt::format("{}{} (measured peak on acquiring {})",
-                                difference.empty() ? "" : ", ", text, ledger.tiers[t].peak_at);
+      add_item(difference,
+               fmt::format("{} (measured peak on acquiring {})", text, ledger.tiers[t].peak_at));
   }
-  if (!seen.slots.wrong.empty()) difference += (difference.empty() ? "" : ", ") + seen.slots.wrong;
+  if (!seen.slots.wrong.empty()) add_item(difference, seen.slots.wrong);
   observed.memory_mismatch = peers.first_text(difference);
 }
 
@@ -148,10 +148,10 @@ void compare_calls(const Program& program, const SegmentRuns& runs, const Counte
         want += c.routed;
       }
       if (want != have)
-        difference +=
-            fmt::format("{}{}: predicted {} calls of {} elements in all, measured {} of {}",
-                        difference.empty() ? "" : ", ", collective_name(program, key), want.calls,
-                        want.elems, have.calls, have.elems);
+        add_item(difference,
+                 fmt::format("{}: predicted {} calls of {} elements in all, measured {} of {}",
+                             collective_name(program, key), want.calls, want.elems, have.calls,
+                             have.elems));
     }
   }
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
@@ -159,7 +159,7 @@ void compare_calls(const Program& program, const SegmentRuns& runs, const Counte
     if (group == program.expert_group) planned[Op::all_to_all].add(counted.routed.moved);
     const std::string moved =
         moved_difference(program, group, std::move(planned), counted.collectives.moved(group));
-    if (!moved.empty()) difference += (difference.empty() ? "" : ", ") + moved;
+    if (!moved.empty()) add_item(difference, moved);
   }
   observed.calls_mismatch = peers.first_text(difference);
 }
@@ -175,9 +175,10 @@ void compare_copies(const Deck& deck, const LinkVolume& predicted, const LinkVol
                       static_cast<double>(t.busy_ns) * 1e-9 / steps,
                       static_cast<double>(t.exposed_ns) * 1e-9 / steps};
     if (predicted[d] == carried[d]) continue;
-    difference += fmt::format("{}{}: predicted {} copies of {} bytes in all, measured {} of {}",
-                              difference.empty() ? "" : ", ", to_string(d), predicted[d].copies,
-                              predicted[d].bytes, carried[d].copies, carried[d].bytes);
+    add_item(
+        difference,
+        fmt::format("{}: predicted {} copies of {} bytes in all, measured {} of {}", to_string(d),
+                    predicted[d].copies, predicted[d].bytes, carried[d].copies, carried[d].bytes));
   }
   observed.copies_mismatch = peers.first_text(difference);
 }
@@ -192,8 +193,7 @@ void compare_disk(const LinkVolume& carried, const DiskResult& kernel, Peers& pe
     const auto compare = [&](std::string_view what, std::int64_t own, std::int64_t counted) {
       constexpr std::int64_t slack = std::int64_t{1} << 20;
       if (counted < own || counted > own + own / 100 + slack)
-        difference += fmt::format("{}{} {} bytes, the kernel {}", difference.empty() ? "" : ", ",
-                                  what, own, counted);
+        add_item(difference, fmt::format("{} {} bytes, the kernel {}", what, own, counted));
     };
     compare("read", bytes(Direction::nvme_to_host), result.disk->kernel->read);
     compare("wrote", bytes(Direction::host_to_nvme), result.disk->kernel->written);
@@ -227,9 +227,9 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
                         record.outside.total() > 0 ? " (" + describe(record.outside) + ")" : "",
                         human_bytes(result.allowance));
   if (const auto& d = result.device; d && d->judged() && d->excess_bytes > result.allowance)
-    wrong += fmt::format(
-        "{}{} of the device beyond the ledger's and the libraries', memory.allowance_mib allows {}",
-        wrong.empty() ? "" : ", ", human_bytes(d->excess_bytes), human_bytes(result.allowance));
+    add_item(wrong, fmt::format("{} of the device beyond the ledger's and the libraries', "
+                                "memory.allowance_mib allows {}",
+                                human_bytes(d->excess_bytes), human_bytes(result.allowance)));
   observed.excess = peers.first_text(wrong);
 }
 

@@ -23,8 +23,7 @@ std::string states_of(const CategoryBytes& bytes) {
   std::string text;
   for (const Category c :
        {Category::param, Category::grad, Category::master, Category::momentum, Category::variance})
-    if (bytes[c] > 0)
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", to_string(c), human_bytes(bytes[c]));
+    if (bytes[c] > 0) add_item(text, fmt::format("{} {}", to_string(c), human_bytes(bytes[c])));
   return text.empty() ? text : " (" + text + ")";
 }
 
@@ -56,9 +55,8 @@ std::string cost_text(const PredictedPoint& p) {
   std::string calls;
   for (const auto& [op, traffic] : volume)
     if (traffic.elems > 0)
-      calls +=
-          fmt::format("{}{} of {} ({})", calls.empty() ? "" : ", ", plural(traffic.calls, "call"),
-                      to_string(op), human_bytes(traffic.bytes));
+      add_item(calls, fmt::format("{} of {} ({})", plural(traffic.calls, "call"), to_string(op),
+                                  human_bytes(traffic.bytes)));
   text += fmt::format("  volume per step: {}; {:.3f} elements per parameter{}\n",
                       calls.empty() ? "nothing is sent" : calls,
                       volume_per_parameter(p.program, volume), volume_note(p.program));

@@ -123,8 +123,10 @@ std::string MemoryFit::shortfall() const {
   std::string text;
   for (const Tier t : all_values<Tier>)
     if (tiers[t].missing > 0)
-      text += fmt::format("{}{} of {} missing at {}", text.empty() ? "" : "; ",
-                          human_bytes(tiers[t].missing), memory_of(t), tiers[t].at);
+      add_item(text,
+               fmt::format("{} of {} missing at {}", human_bytes(tiers[t].missing), memory_of(t),
+                           tiers[t].at),
+               "; ");
   return text.empty() ? refusal : text;
 }
 

@@ -6,6 +6,7 @@
 
 #include <fmt/core.h>
 
+#include <core/text.hpp>
 #include <miniapp/provenance/environment.hpp>
 
 namespace shardmark {
@@ -45,8 +46,7 @@ std::string environment_difference(const std::vector<RankInfo>& ranks) {
 std::string environment_warning(const std::vector<RankInfo>& ranks) {
   std::string names_of;
   for (const VariableOfRanks& v : by_variable(ranks))
-    if (!v.same_everywhere && may_differ_by_rank(v.name))
-      names_of += (names_of.empty() ? "" : ", ") + v.name;
+    if (!v.same_everywhere && may_differ_by_rank(v.name)) add_item(names_of, v.name);
   return names_of.empty() ? "" : "The ranks have different values of " + names_of + ".";
 }
 

@@ -231,7 +231,7 @@ std::vector<std::string> placement_warnings(const std::vector<RankInfo>& ranks) 
   if (models.size() > 1) {
     std::string text;
     for (const auto& [model, of] : models)
-      text += fmt::format("{}{} ({})", text.empty() ? "" : ", ", model, name_ranks(of));
+      add_item(text, fmt::format("{} ({})", model, name_ranks(of)));
     list.push_back("ranks run on different processors; the slowest sets the pace: " + text);
   }
   return list;

@@ -162,15 +162,6 @@ std::int64_t samples_per_rank(const Json& deck) {
 
 }  // namespace
 
-std::string_view to_string(Division division) {
-  switch (division) {
-    case Division::as_is: return "as-is";
-    case Division::tuned: return "tuned";
-    case Division::unranked: return "unranked";
-  }
-  return "?";
-}
-
 std::vector<ChangedKey> changed_keys(const UsedDeck& deck, const UsedDeck& shipped) {
   std::vector<ChangedKey> changes;
   const bool reads_text = deck.data && shipped.data;

@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include <core/enum_array.hpp>
 #include <io/files/hash.hpp>
 
 namespace shardmark {
@@ -18,7 +19,12 @@ namespace shardmark {
 enum class Division : std::uint8_t { as_is, tuned, unranked };
 
 /// "as-is", "tuned", "unranked".
-std::string_view to_string(Division division);
+template<>
+inline constexpr std::size_t enum_size<Division> = 3;
+inline constexpr auto division_names = enum_names<Division>("as-is", "tuned", "unranked");
+constexpr std::string_view to_string(Division value) {
+  return division_names[value];
+}
 
 /// A division, and what moved the run down to it.
 struct Judged {

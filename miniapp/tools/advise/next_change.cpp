@@ -103,7 +103,7 @@ std::string changes_of(const NextChange& next) {
   std::string text;
   for (const KnobChange& c :
        knob_changes(next.changed.changes, next.as_is.values, next.changed.values))
-    text += fmt::format("{}{} {} -> {}", text.empty() ? "" : ", ", c.name, c.from, c.to);
+    add_item(text, fmt::format("{} {} -> {}", c.name, c.from, c.to));
   return text;
 }
 

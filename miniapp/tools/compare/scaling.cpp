@@ -237,15 +237,6 @@ ScalingSeries series_of(const std::vector<Subject>& subjects, const Members& mem
 
 }  // namespace
 
-std::string_view to_string(ScalingKind kind) {
-  switch (kind) {
-    case ScalingKind::strong: return "strong";
-    case ScalingKind::weak: return "weak";
-    case ScalingKind::neither: break;
-  }
-  return "neither";
-}
-
 std::string_view ScalingSeries::merit_name() const {
   return models_differ ? figure_name::parameter_tokens_per_s : figure_name::tokens_per_s;
 }

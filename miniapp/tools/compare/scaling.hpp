@@ -11,6 +11,7 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include <core/enum_array.hpp>
 #include <miniapp/tools/compare/subject.hpp>
 
 namespace shardmark {
@@ -18,7 +19,12 @@ namespace shardmark {
 /// Strong: every number of ranks shares the same global batch. Weak: every rank has the same batch.
 /// Neither: the batch follows no such rule, so no speed-up is defined.
 enum class ScalingKind : std::uint8_t { strong, weak, neither };
-std::string_view to_string(ScalingKind kind);
+template<>
+inline constexpr std::size_t enum_size<ScalingKind> = 3;
+inline constexpr auto scaling_kind_names = enum_names<ScalingKind>("strong", "weak", "neither");
+constexpr std::string_view to_string(ScalingKind value) {
+  return scaling_kind_names[value];
+}
 
 /// What the runs of one number of ranks give: medians over the runs.
 struct ScalingPoint {

@@ -78,7 +78,7 @@ std::string series_table(const ScalingSeries& series) {
   std::vector<std::string> lines = in_columns(scaling_rows(series), {.left = 0});
   std::string text;
   for (std::size_t r = 0; r < lines.size(); ++r) {
-    if (r > 0) lines[r] += "  " + efficiency_bar(series.points[r - 1].efficiency);
+    if (r > 0) lines[r] += " " + efficiency_bar(series.points[r - 1].efficiency);
     text += lines[r].erase(lines[r].find_last_not_of(' ') + 1) + "\n";
   }
   return text;
@@ -114,8 +114,7 @@ std::string scaling_sentence(const ScalingSeries& series) {
   }
   std::string tokens;
   for (const ScalingPoint& p : series.points)
-    tokens += fmt::format("{}{:.0f} on {}", tokens.empty() ? "" : ", ", p.tokens,
-                          plural(p.ranks, "rank"));
+    add_item(tokens, fmt::format("{:.0f} on {}", p.tokens, plural(p.ranks, "rank")));
   return fmt::format(
       "Neither strong nor weak scaling: the tokens per step ({}) are neither the same for all "
       "numbers of ranks nor the same for every rank, so there is no speed-up to give. Set "

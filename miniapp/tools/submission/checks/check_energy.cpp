@@ -26,8 +26,7 @@ void compare_optional(const std::string& what, const std::optional<double>& repo
 }
 
 EnergyPart part_of(const std::string& name) {
-  for (const EnergyPart part :
-       {EnergyPart::processor, EnergyPart::memory, EnergyPart::gpu, EnergyPart::node})
+  for (const EnergyPart part : all_values<EnergyPart>)
     if (name == to_string(part)) return part;
   throw ReportError(fmt::format("report.json: energy: there is no part {}", name));
 }
@@ -126,9 +125,7 @@ void check_energy(const RunFacts& facts, Findings& findings) {
   EnergyFigure energy;
   energy.seconds = report.number("/energy/seconds");
   // The span of rank 0: its phases lie in it, and timed_total is that of the slowest rank.
-  double phases_s = 0;
-  for (const char* phase : {"forward", "backward", "optimizer"})
-    phases_s += report.number(fmt::format("/seconds_per_step/{}", phase));
+  const double phases_s = sum_of_phases(report, "/seconds_per_step");
   findings.at_most(
       {"the phases of rank 0, in s,", phases_s * static_cast<double>(facts.timed().size())},
       {"the span of the energy", energy.seconds});

@@ -41,9 +41,7 @@ void check_point(const RunFacts& facts, double step_s, Findings& findings) {
     findings.compare_number("tokens_per_step of the prediction",
                             report.number("/prediction/tokens_per_step"), tokens);
   }
-  double phases = 0;
-  for (const char* phase : {"forward", "backward", "optimizer"})
-    phases += report.number(fmt::format("/prediction/phases_s/{}", phase));
+  const double phases = sum_of_phases(report, "/prediction/phases_s");
   findings.at_most({"the sum of the predicted phases", phases}, named("step_s"));
 }
 

@@ -35,6 +35,13 @@ struct RunFacts {
   std::span<const LossRow> timed() const { return std::span(rows).subspan(warmup()); }
 };
 
+/// The sum of the three phases of a step, whose seconds are the numbers below `at`. Throws
+/// ReportError.
+inline double sum_of_phases(const ReportReader& report, const std::string& at) {
+  return report.number(at + "/forward") + report.number(at + "/backward") +
+         report.number(at + "/optimizer");
+}
+
 /// Reads losses.csv and makes the plan again. Throws ReportError, and what `replan` throws.
 void read_facts(RunFacts& facts, const std::string& losses);
 

@@ -3,6 +3,7 @@
 #include <charconv>
 #include <cmath>
 
+#include <core/text.hpp>
 #include <miniapp/tools/sweep/html/sweep_dims.hpp>
 
 namespace shardmark::html {
@@ -19,10 +20,6 @@ std::string value_of(const SweepPoint& p, const std::string& key) {
 
 std::string named(const Dim& dim, const std::string& value) {
   return short_name(dim.key) + " " + value;
-}
-
-void add(std::string& list, const std::string& entry) {
-  list += (list.empty() ? "" : ", ") + entry;
 }
 
 // All combinations of the dimensions' values; without dimensions there is one, which is empty.
@@ -67,7 +64,7 @@ std::vector<Dim> dims_of(const Sweep& sweep) {
 
 std::string name_of(const SweepPoint& point, const std::vector<Dim>& dims) {
   std::string name;
-  for (const Dim& d : dims) add(name, named(d, value_of(point, d.key)));
+  for (const Dim& d : dims) add_item(name, named(d, value_of(point, d.key)));
   return name;
 }
 
@@ -83,11 +80,12 @@ SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::siz
   while (count() > most_series) {  // fixes the last dimensions first, at their first values
     held.push_back({others.back().key, {others.back().values.front()}});
     others.pop_back();
-    add(set.held, named(held.back(), held.back().values.front()));
+    add_item(set.held, named(held.back(), held.back().values.front()));
   }
   for (const auto& values : combinations(others)) {
     Series& series = set.list.emplace_back();
-    for (std::size_t d = 0; d < others.size(); ++d) add(series.name, named(others[d], values[d]));
+    for (std::size_t d = 0; d < others.size(); ++d)
+      add_item(series.name, named(others[d], values[d]));
     series.points.resize(dims[dim].values.size(), nullptr);
     for (const SweepPoint& p : sweep.points) {
       bool belongs = true;
