@@ -89,8 +89,8 @@ void mute_fetches(DsConfig& c) {
   if (c.zero.flag(in<&K::quantized_weights>))
     c.zero.mute(in<&K::use_all_reduce_for_fetch_params>,
                 "quantized parameters are always gathered");
-  if (c.zero.at("module_granularity_threshold").get<std::int64_t>() <= 0)
-    c.zero.mute("module_granularity_threshold", "modules are gathered one by one");
+  if (c.zero.at(in<&K::leaves, &LeafModules::granularity>).get<std::int64_t>() <= 0)
+    c.zero.mute(in<&K::leaves, &LeafModules::granularity>, "modules are gathered one by one");
 }
 
 // Only some of DeepSpeed's reductions use the keys about the scaling of gradients.

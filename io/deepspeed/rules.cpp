@@ -16,21 +16,15 @@ namespace shardmark {
 
 namespace {
 
-// Modules below the threshold are gathered whole, which is not modelled. A threshold below all
-// modules marks none of them.
-void judge_granularity(DsConfig& c, const Origin& origin, const ModelShape& model) {
-  const std::string name = "module_granularity_threshold";
+// A threshold below all modules marks none of them.
+void judge_granularity(DsConfig& c, const ModelShape& model) {
+  const Member& name = in<&ZeroKnobs::leaves, &LeafModules::granularity>;
+  const std::vector<std::int64_t> all = granularities(model);
+  const std::int64_t smallest = *std::min_element(all.begin(), all.end());
   const auto threshold = c.zero.at(name).get<std::int64_t>();
-  if (threshold <= 0) return;
-  const std::int64_t smallest = smallest_granularity(model);
-  if (threshold < smallest)
-    return c.zero.mute(name, fmt::format("the smallest granularity of this model's modules is {}, "
-                                         "so it marks no module",
-                                         smallest));
-  origin.not_modelled(c.zero.key(name), threshold,
-                      fmt::format("the smallest granularity of this model's modules is {}, and "
-                                  "modules up to the threshold are gathered whole: remove the key, "
-                                  "or set it below",
+  if (threshold > 0 && threshold < smallest)
+    c.zero.mute(name, fmt::format("the smallest granularity of this model's modules is {}, so it "
+                                  "marks no module",
                                   smallest));
 }
 
@@ -85,7 +79,7 @@ void judge_with_model(DsConfig& c, Origin& origin, const DsModel& given) {
   } catch (const Error&) {
     return;  // the reader of the deck reports it
   }
-  judge_granularity(c, origin, model);
+  judge_granularity(c, model);
   if (!fits) judge_ratio(c, origin, model, given.world);
 }
 

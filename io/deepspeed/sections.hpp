@@ -62,8 +62,7 @@ inline bool divides_samples(const DsConfig& config) {
 /// Throws DeckError for what acts in one of these sections, since nothing of them is modelled.
 void judge_parts(const DsConfig& config, Origin& origin, Schedule schedule);
 
-/// Mutes the keys that divide nothing of this model. Throws DeckError for a granularity that marks
-/// modules, which is not modelled.
+/// Mutes the keys that divide nothing of this model.
 void judge_with_model(DsConfig& config, Origin& origin, const DsModel& model);
 
 /// The values that DeepSpeed's schedule uses.

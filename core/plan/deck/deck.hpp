@@ -177,13 +177,15 @@ constexpr bool uses_bf16_optimizer(int stage, Dtype model, Dtype grad_accum, boo
 }
 
 /// Which modules stage 3 gathers together with all that lies in them: by the name of their class,
-/// alone or behind that of its Python module, by their own name, or by its end.
+/// alone or behind that of its Python module, by their own name, by its end, or by their
+/// granularity in elements (module_granularity.hpp), up to which the outermost ones are taken.
 struct LeafModules {
   std::vector<std::string> classes = {
       "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",
       "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock",
       "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock"};
   std::vector<std::string> names = {}, name_suffixes = {};
+  std::int64_t granularity = 0;
   bool operator==(const LeafModules&) const = default;
 
   /// Whether a name of a class means `python_class`: as a whole, or what follows its last point.

@@ -3,16 +3,16 @@
 #pragma once
 
 #include <cstdint>
+#include <vector>
 
 #include <core/plan/model/model_shape.hpp>
 
 namespace shardmark {
 
-/// Returns the smallest granularity of a module, in elements: its parameters divided by one plus
-/// the modules below it that have parameters. Modules without children and those above 1e9 elements
-/// do not count, nor do torch's own containers, which are known by their class alone; a list that
-/// does not give it may thus get a smaller figure. Returns the largest integer if no module counts.
+/// The granularity of each module, in elements: its parameters divided by one plus the modules
+/// below it that have parameters. It is the largest integer for modules without children, for those
+/// above 1e9 elements, and for torch's own containers, which a list must give by their class.
 /// Source: DeepSpeed 0.19.8's runtime/zero/parameter_offload.py, _get_granularity_recursively.
-std::int64_t smallest_granularity(const ModelShape& model);
+std::vector<std::int64_t> granularities(const ModelShape& model);
 
 }  // namespace shardmark

@@ -66,9 +66,9 @@ constexpr Key zero_keys[] = {
         .also("stage3_max_reuse_distance").at_least(0, elements).tunes(three),
     Key("gather_16bit_weights_on_model_save", boolean, "false")
         .also("stage3_gather_16bit_weights_on_model_save").inert(three),
-    Key("module_granularity_threshold", integer, "0",
+    Key("module_granularity_threshold", in<&K::leaves, &LeafModules::granularity>,
         "modules up to this number of parameters per module are gathered whole")
-        .also("stage3_module_granularity_threshold").refused(three),
+        .also("stage3_module_granularity_threshold").tunes(three),
     Key("use_all_reduce_for_fetch_params", in<&K::use_all_reduce_for_fetch_params>,
         "a gather of two or more parameters becomes an all_reduce of zero-filled copies")
         .also("stage3_use_all_reduce_for_fetch_params").tunes(three),

@@ -149,8 +149,6 @@ const std::vector<BadValue>& bad_values() {
       {"deepspeed.zero_optimization.leaf_module.names=[1]", {"= [1]", "a list of names"}},
       {R"(deepspeed.zero_optimization.leaf_module={"classes": ["Qwen3MoeSparseMoeBlock", "LlamaMLP"]})",
        {"LlamaMLP", "name_suffixes"}},
-      {"deepspeed.zero_optimization.module_granularity_threshold=1000000",
-       {"= 1000000", "not modelled yet", "set it below"}},
       {R"(deepspeed.zero_optimization.offload_optimizer={"device": "nvme"})",
        {"nvme_path", "missing", "folder"}},
       {R"(deepspeed.aio={"block_size": 0})", {"block_size = 0", "at least 1"}},

@@ -45,9 +45,7 @@ TEST(ModelRules, a_threshold_below_all_modules_marks_none) {
   const auto set = [&](std::int64_t n) { return fmt::format(R"("{}": {})", key, n); };
   for (const std::int64_t n : {16, 1'887'435})
     expect_says(without_effect(model, {}, key, set(n)), {"1887436", "no module"});
-  for (const std::int64_t n : {1'887'436, 100'000'000})
-    expect_says(message_of<DeckError>([&] { without_effect(model, {}, key, set(n)); }),
-                {key, "not modelled yet", "1887436"});
+  EXPECT_EQ(without_effect(model, {}, key, set(1'887'436)), "");
   EXPECT_FALSE(without_effect(model, {}, key, set(0)).empty()) << "off";
 }
 
@@ -57,11 +55,11 @@ TEST(ModelRules, containers_of_torch_have_no_granularity_of_their_own) {
   model.modules = {{"h", {}}, {"h.a", {100}}, {"h.b", {300}}, {"head", {2000}}};
   const std::string key = "stage3_module_granularity_threshold";
   const auto set = [&](std::int64_t n) { return fmt::format(R"("{}": {})", key, n); };
-  EXPECT_THROW(without_effect(model, {}, key, set(133)), DeckError) << "400 / 3 in h";
+  EXPECT_EQ(without_effect(model, {}, key, set(133)), "") << "400 / 3 in h";
   EXPECT_FALSE(without_effect(model, {}, key, set(132)).empty());
   model.modules[0].python_class = "torch.nn.ModuleList";
   EXPECT_FALSE(without_effect(model, {}, key, set(599)).empty()) << "2400 / 4 in the root";
-  EXPECT_THROW(without_effect(model, {}, key, set(600)), DeckError);
+  EXPECT_EQ(without_effect(model, {}, key, set(600)), "");
 }
 
 TEST(ModelRules, a_ratio_of_one_sub_group_offloads_everything) {

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of leaf modules: plans are legal wherever leaves lie, a leaf is gathered in one collective,
 // and modules that DeepSpeed's hooks cannot serve as leaves are refused.
+#include <limits>
+#include <set>
+
 #include <gtest/gtest.h>
 
 #include <core/error.hpp>
@@ -8,6 +11,7 @@
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/deepspeed/stage3/leaf_modules.hpp>
 #include <core/plan/interpret/check.hpp>
+#include <core/plan/model/module_granularity.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::leaf_modules_test {
@@ -67,6 +71,39 @@ TEST(LeafModules, AreGatheredAtOnce) {
       << "router and experts together";
   EXPECT_EQ(gathers(program(mixture_deck({{}, {}, {".mlp"}}), 2, 0)), apart - 1 - 2)
       << "and gate, up and down of the other layer";
+}
+
+// Of a block and what is inside, the outermost that is fine enough is the leaf. Lists of blocks,
+// which are not called, never are.
+TEST(LeafModules, ByGranularityAreTheOutermostThatAreFine) {
+  Deck deck = mixture_deck({{}, {}, {}});
+  deck.model.ffn = 8;
+  const ModelShape model = build_model_shape(deck.model);
+  const std::vector<std::int64_t> all = granularities(model);
+  const auto of = [&](std::string_view name) {
+    for (std::size_t m = 0; m < all.size(); ++m)
+      if (model.modules[m].name == name) return all[m];
+    return std::int64_t{0};
+  };
+  const auto leaves = [&](std::int64_t threshold) {
+    LeafModules named{{}, {}, {}};
+    named.granularity = threshold;
+    std::set<std::string> names;
+    for (const int leaf : leaves_of(model, named))
+      if (leaf >= 0) names.insert(model.modules[static_cast<std::size_t>(leaf)].name);
+    return names;
+  };
+  const std::int64_t block = of("h.0"), mlp = of("h.0.mlp");
+  const std::int64_t hidden = deck.model.hidden, ffn = deck.model.ffn;
+  EXPECT_EQ(mlp, 3 * hidden * ffn / 4);
+  EXPECT_EQ(of("h"), std::numeric_limits<std::int64_t>::max());
+  ASSERT_LT(mlp, std::min(of("h.0.attn"), block));
+  EXPECT_EQ(leaves(mlp - 1).count("h.0.mlp"), 0U);
+  EXPECT_EQ(leaves(mlp).count("h.0.mlp"), 1U);
+  ASSERT_LT(block, of("h.0.attn"));
+  EXPECT_EQ(leaves(block).count("h.0"), 1U);
+  EXPECT_EQ(leaves(block).count("h.0.mlp"), 0U);
+  EXPECT_THROW((void)leaves(of("")), DeckError) << "the model";
 }
 
 TEST(LeafModules, OfOthersAreTheInnerOnes) {
