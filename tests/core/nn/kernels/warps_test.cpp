@@ -97,7 +97,7 @@ TEST_F(Warps, sums_over_rows_start_anew_or_go_on) {
 
 // Rows that fill a part of a team's threads, with several per team and fewer than teams.
 TEST_F(Warps, both_gradients_of_a_norm_are_those_of_two_passes) {
-  for (const auto [rows, h] :
+  for (const auto& [rows, h] :
        {std::pair<std::int64_t, std::int64_t>{1, 512}, {37, 777}, {600, 520}, {3, 1500}})
     for (const bool add : {false, true}) {
       const auto x = filled(rows * h, 1), weight = filled(h, 2), dy = filled(rows * h, 3);

@@ -170,14 +170,14 @@ TEST(Work, OfAGpuFusesTheSumsOfABlock) {
 TEST(Work, OfAGpuMakesLogitsInFewAlignedPieces) {
   TransformerDims dims;
   dims.sequence = 2048;
-  for (const std::int64_t micro : {1, 8, 64})
-    for (const std::int64_t vocab : {31, 50257, 128256}) {
-      dims.micro_batch = micro, dims.vocab = vocab;
+  for (const std::int64_t samples : {1, 8, 64})
+    for (const std::int64_t logits : {31, 50257, 128256}) {
+      dims.micro_batch = samples, dims.vocab = logits;
       const std::int64_t columns = head_piece_columns(dims, false);
       EXPECT_EQ(columns % 64, 0);
       EXPECT_LE(columns * dims.rows(), std::int64_t{1} << 30);
-      const std::int64_t pieces = (vocab + columns - 1) / columns;
-      EXPECT_LE(pieces, dims.rows() * vocab / (std::int64_t{1} << 30) + 2);
+      const std::int64_t pieces = (logits + columns - 1) / columns;
+      EXPECT_LE(pieces, dims.rows() * logits / (std::int64_t{1} << 30) + 2);
     }
 }
 
