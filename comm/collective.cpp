@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstring>
 #include <numeric>
 
 #include <fmt/core.h>
@@ -133,6 +134,18 @@ Part received_part(const Collective& c, int rank, int size) {
 std::int64_t counted_elems(const Collective& c, int rank, int size) {
   if (c.parts == nullptr) return c.elems;
   return std::max(sent_elems(c, rank, size), received_elems(c, rank, size));
+}
+
+void copy_elems(void* to, const void* from, std::int64_t elems, Dtype dtype) {
+  if (elems > 0 && to != from)
+    std::memmove(to, from, static_cast<std::size_t>(elems * dtype_bytes(dtype)));
+}
+
+void copy_whole(const Collective& c, int rank, int size, Moved& moved) {
+  const std::int64_t elems = counted_elems(c, rank, size);
+  if (c.send != nullptr) copy_elems(c.recv, c.send, elems, c.dtype);
+  moved.send(elems, c.dtype);
+  moved.receive(elems, c.dtype);
 }
 
 }  // namespace shardmark

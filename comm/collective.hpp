@@ -33,6 +33,7 @@ std::int64_t sent_elems(const Collective& c, int rank, int size);
 /// Elements of a buffer.
 struct Part {
   std::int64_t first = 0, elems = 0;
+  std::int64_t end() const { return first + elems; }
   /// What lies in piece [at, at + most) of the part; possibly nothing.
   Part piece(std::int64_t at, std::int64_t most) const {
     return {first + at, std::clamp<std::int64_t>(elems - at, 0, most)};
@@ -61,5 +62,11 @@ inline void* offset(void* base, std::int64_t elems, Dtype dtype) {
 inline const void* offset(const void* base, std::int64_t elems, Dtype dtype) {
   return static_cast<const char*>(base) + elems * dtype_bytes(dtype);
 }
+
+/// Copies elements, unless they are there already. The memories may overlap.
+void copy_elems(void* to, const void* from, std::int64_t elems, Dtype dtype);
+/// Does what `c` does on a rank that needs no other, and counts it: copies what it sends to where
+/// it receives, if it has both.
+void copy_whole(const Collective& c, int rank, int size, Moved& moved);
 
 }  // namespace shardmark

@@ -26,19 +26,16 @@ std::unique_ptr<Communicator> make_self(int size) {
   return std::make_unique<SelfCommunicator>();
 }
 
-std::unique_ptr<Communicator> make_shm(MPI_Comm comm, const CommOptions& options) {
+// One of the back-ends that share the memory of a node, if that is possible.
+template<class Sharing>
+std::unique_ptr<Communicator> make_sharing(Backend backend, MPI_Comm comm,
+                                           const CommOptions& options) {
   std::string why_not;
-  auto shared = ShmCommunicator::make(comm, options, why_not);
-  if (!shared) throw CommError(fmt::format("comm.backend = shm: {}: choose auto or mpi", why_not));
-  return shared;
-}
-
-std::unique_ptr<Communicator> make_node(MPI_Comm comm, const CommOptions& options) {
-  std::string why_not;
-  auto two_levels = NodeCommunicator::make(comm, options, why_not);
-  if (!two_levels)
-    throw CommError(fmt::format("comm.backend = node: {}: choose auto or mpi", why_not));
-  return two_levels;
+  auto made = Sharing::make(comm, options, why_not);
+  if (!made)
+    throw CommError(
+        fmt::format("comm.backend = {}: {}: choose auto or mpi", to_string(backend), why_not));
+  return made;
 }
 
 std::unique_ptr<Communicator> make_best(MPI_Comm comm, int size, const CommOptions& options) {
@@ -67,8 +64,8 @@ std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
     case Backend::automatic: return make_best(comm, size, options);
     case Backend::self: return make_self(size);
     case Backend::mpi: return std::make_unique<MpiCommunicator>(comm, options);
-    case Backend::shm: return make_shm(comm, options);
-    case Backend::node: return make_node(comm, options);
+    case Backend::shm: return make_sharing<ShmCommunicator>(backend, comm, options);
+    case Backend::node: return make_sharing<NodeCommunicator>(backend, comm, options);
     case Backend::nccl: return make_nccl_communicator(comm, options);
   }
   throw CommError("comm.backend: no such back-end");

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <cstring>
 #include <limits>
 
 #include <fmt/core.h>
@@ -27,7 +26,7 @@ MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& gr
                     "collective_scratch_bytes returns",
                     describe(c), c.scratch_bytes, route.scratch_bytes));
   shard_elems_ = c.elems / group.size;
-  const Span last = route.pieces > 0 ? span(route.pieces - 1) : Span{0, 0};
+  const Part last = route.pieces > 0 ? span(route.pieces - 1) : Part{0, 0};
   const RouteKind kind = route.kind;
   if (kind == RouteKind::all_gather || kind == RouteKind::all_to_all ||
       kind == RouteKind::ordered_reduce_scatter) {
@@ -41,12 +40,7 @@ MpiFlight::MpiFlight(const Collective& c, const Route& route, const MpiGroup& gr
 }
 
 void MpiFlight::begin() {
-  if (route_.kind == RouteKind::local) {
-    const std::int64_t elems = counted_elems(c_, group_.rank, group_.size);
-    copy_whole(elems);
-    moved_.send(elems, c_.dtype);
-    moved_.receive(elems, c_.dtype);
-  }
+  if (route_.kind == RouteKind::local) copy_whole(c_, group_.rank, group_.size, moved_);
   issue();
 }
 
@@ -79,7 +73,7 @@ MpiFlight::Step MpiFlight::step(std::int64_t index) const {
   return piece < route_.pieces ? Step{piece, false} : Step{route_.pieces - 1, true};
 }
 
-MpiFlight::Span MpiFlight::span(std::int64_t piece) const {
+Part MpiFlight::span(std::int64_t piece) const {
   // A piece of an ordered all_reduce contains a part of every rank, one after the other.
   const bool ordered_all_reduce = route_.kind == RouteKind::ordered_all_reduce;
   const std::int64_t whole = ordered_all_reduce ? c_.elems : route_.part_elems;
@@ -105,16 +99,15 @@ void* MpiFlight::area(std::int64_t piece) const {
   return static_cast<char*>(c_.scratch) + piece % route_.areas * area_bytes;
 }
 
-void MpiFlight::pack(const Span& s, void* area) const {
-  const auto bytes = static_cast<std::size_t>(s.elems * dtype_bytes(c_.dtype));
+void MpiFlight::pack(const Part& s, void* area) const {
   for (int r = 0; r < group_.size; ++r)
-    std::memcpy(static_cast<char*>(area) + static_cast<std::size_t>(r) * bytes,
-                offset(c_.send, r * shard_elems_ + s.first, c_.dtype), bytes);
+    copy_elems(offset(area, r * s.elems, c_.dtype),
+               offset(c_.send, r * shard_elems_ + s.first, c_.dtype), s.elems, c_.dtype);
 }
 
 // What a step gives to MPI, and what it puts into the receive buffer. The first calls of sums in
 // rank order fill scratch; this rank's part of the result is made from it.
-void MpiFlight::count(const Step& step, const Span& s) {
+void MpiFlight::count(const Step& step, const Part& s) {
   const bool root = group_.rank == c_.root;
   const std::int64_t all_parts = s.elems * group_.size;
   switch (route_.kind) {
@@ -150,16 +143,11 @@ void MpiFlight::count(const Step& step, const Span& s) {
   }
 }
 
-void MpiFlight::copy_whole(std::int64_t elems) const {
-  if (elems > 0 && c_.send != nullptr && c_.send != c_.recv)
-    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(elems * dtype_bytes(c_.dtype)));
-}
-
 // What a piece has of each part. Beginnings count from the whole buffers, since parts differ.
 const MpiFlight::Shares& MpiFlight::make_parts(std::int64_t piece) {
   Shares& parts = parts_[static_cast<std::size_t>(piece % pieces_in_flight)];
   parts = {};
-  const Span s = span(piece);
+  const Part s = span(piece);
   const auto add = [&](const Part& part, std::vector<int>& counts, std::vector<int>& displs) {
     if (part.first > std::numeric_limits<int>::max())
       throw CommError(
@@ -183,7 +171,7 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
     SHARDMARK_MPI(MPI_Ibarrier(comm, request));
     return;
   }
-  const Span s = span(step.piece);
+  const Part s = span(step.piece);
   const int count = static_cast<int>(s.elems);
   const MPI_Datatype type = mpi_type(c_.dtype);
   const MPI_Op op = mpi_op(c_.reduction);
@@ -247,7 +235,7 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
 
 void MpiFlight::finish_step(const Step& step) {
   if (route_.kind == RouteKind::barrier) return;
-  const Span s = span(step.piece);
+  const Part s = span(step.piece);
   count(step, s);
   void* recv = c_.recv == nullptr ? nullptr : offset(c_.recv, s.first, c_.dtype);
   const bool root = group_.rank == c_.root;
@@ -275,9 +263,8 @@ void MpiFlight::finish_step(const Step& step) {
       if (root && c_.reduction == Reduction::average) divide(c_.dtype, recv, s.elems, group_.size);
       return;
     case RouteKind::broadcast:
-      if (root && recv != nullptr && c_.send != c_.recv)
-        std::memcpy(recv, offset(c_.send, s.first, c_.dtype),
-                    static_cast<std::size_t>(s.elems * dtype_bytes(c_.dtype)));
+      if (root && recv != nullptr)
+        copy_elems(recv, offset(c_.send, s.first, c_.dtype), s.elems, c_.dtype);
       return;
     default: return;
   }

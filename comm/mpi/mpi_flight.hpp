@@ -10,6 +10,7 @@
 
 #include <mpi.h>
 
+#include <comm/collective.hpp>
 #include <comm/mpi/mpi_calls.hpp>
 #include <comm/mpi/mpi_types.hpp>
 
@@ -39,31 +40,27 @@ class MpiFlight {
     std::int64_t piece;
     bool second;  // the all-gather of an ordered all_reduce; false for every other call
   };
-  struct Span {
-    std::int64_t first, elems;  // of the part that is split into pieces
-  };
   // How a piece of an ordered all_reduce is divided: rank r sums counts[r] elements from displs[r].
   struct Shares {
     std::vector<int> counts, displs, recv_counts, recv_displs;
   };
 
   Step step(std::int64_t index) const;
-  Span span(std::int64_t piece) const;
+  Part span(std::int64_t piece) const;  // of the part that is split into pieces
   void make_shares(Shares& shares, std::int64_t elems) const;
-  const Shares& shares(const Span& s) const {
+  const Shares& shares(const Part& s) const {
     return s.elems == full_shares_elems_ ? full_ : tail_;
   }
-  MPI_Datatype column(const Span& s) const {
+  MPI_Datatype column(const Part& s) const {
     return (s.elems == route_.piece_elems ? column_ : tail_column_).get();
   }
   void issue();
   void call(const Step& step, MPI_Request* request);
   void finish_step(const Step& step);
-  void pack(const Span& s, void* area) const;
+  void pack(const Part& s, void* area) const;
   void* area(std::int64_t piece) const;
-  void copy_whole(std::int64_t elems) const;
   const Shares& make_parts(std::int64_t piece);
-  void count(const Step& step, const Span& s);
+  void count(const Step& step, const Part& s);
 
   Collective c_;
   Route route_;

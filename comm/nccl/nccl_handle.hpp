@@ -4,7 +4,6 @@
 // that a lost peer never answers, and the watchdog can act.
 #pragma once
 
-#include <string>
 #include <string_view>
 
 #include <mpi.h>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 
 #include <comm/collective.hpp>
 #include <comm/mpi/mpi_library.hpp>

@@ -61,7 +61,7 @@ void NodeFlight::gather(std::uint64_t round) {
   PieceMemory& piece = memory(round);
   for (auto& transfer : piece.transfers) transfer.recv_bytes.clear(), transfer.recv_to.clear();
   const int first_rail = group_.rails.front().number;
-  for_gathered(round, map().local(), [&](int rail, int, const Span& part, std::int64_t at) {
+  for_gathered(round, map().local(), [&](int rail, int, const Part& part, std::int64_t at) {
     auto& transfer = piece.transfers[static_cast<std::size_t>(rail - first_rail)];
     transfer.recv_bytes.push_back(to_count(bytes(part.elems)));
     transfer.recv_to.push_back(to_count(bytes(at)));
@@ -77,9 +77,9 @@ void NodeFlight::gather(std::uint64_t round) {
 void NodeFlight::broadcast(std::uint64_t round) {
   if (map().nodes() == 1) return;
   const std::int64_t elems = pieces_.elems(round);
-  const Span share = map().share(map().local(), elems);
+  const Part share = map().share(map().local(), elems);
   for (std::size_t i = 0; i < group_.rails.size(); ++i) {
-    const Span part = map().rail(group_.rails[i].number, elems);
+    const Part part = map().rail(group_.rails[i].number, elems);
     std::byte* const at = map().node() == root_node_
                               ? buffer(map().local_of(c_.root), round) + bytes(part.first)
                               : result(map().local(), round) + bytes(part.first - share.first);
@@ -90,13 +90,13 @@ void NodeFlight::broadcast(std::uint64_t round) {
 
 // The elements of a piece whose sum `node` computes on this rail; all nodes compute the same one if
 // the sums are not divided among them.
-Span NodeFlight::part_of(std::uint64_t round, int rail, int node) const {
+Part NodeFlight::part_of(std::uint64_t round, int rail, int node) const {
   const std::int64_t elems = pieces_.elems(round);
   if (scatters()) {
-    const Span part = map().rail(rail, map().locals(node) * elems);
+    const Part part = map().rail(rail, map().locals(node) * elems);
     return {map().before(node) * elems + part.first, part.elems};
   }
-  const Span whole = map().rail(rail, elems);
+  const Part whole = map().rail(rail, elems);
   if (!pieces_.two_steps) return whole;
   const std::int64_t from = whole.elems * node / map().nodes();
   return {whole.first + from, whole.elems * (node + 1) / map().nodes() - from};
@@ -110,7 +110,7 @@ const void* NodeFlight::contribution(int local, std::uint64_t round, std::int64_
 }
 
 // Writes what this node contributes to `part`: a row for each of its ranks, or their sum.
-void NodeFlight::fill_rows(std::byte* to, std::uint64_t round, const Span& part) {
+void NodeFlight::fill_rows(std::byte* to, std::uint64_t round, const Part& part) {
   if (part.elems == 0) return;
   rows_.clear();
   for (int k = 0; k < map().locals(); ++k) rows_.push_back(contribution(k, round, part.first));
@@ -187,7 +187,7 @@ void NodeFlight::send_sums(std::uint64_t round, std::size_t i) {
 // What rank `local` of `node` has sent on a rail, or the sum of that node.
 const std::byte* NodeFlight::row(std::uint64_t round, std::size_t i, int node, int local) const {
   const PieceMemory& piece = memory(round);
-  const Span part = part_of(round, group_.rails[i].number, map().node());
+  const Part part = part_of(round, group_.rails[i].number, map().node());
   return piece.inbox.data() + piece.transfers[i].recv_to[static_cast<std::size_t>(node)] +
          local * bytes(part.elems);
 }
@@ -195,7 +195,7 @@ const std::byte* NodeFlight::row(std::uint64_t round, std::size_t i, int node, i
 // Delivers what all ranks have sent to this one. Where parts differ, the nodes exchange as much for
 // each pair of ranks as for the largest one.
 void NodeFlight::hand_out(std::uint64_t round, std::size_t i) {
-  const Span part = part_of(round, group_.rails[i].number, map().node());
+  const Part part = part_of(round, group_.rails[i].number, map().node());
   const std::int64_t before = (map().before(map().node()) + map().local()) * pieces_.elems(round);
   for (int r = 0; r < map().size(); ++r) {
     const Part into = received_part(c_, r, map().size())
@@ -207,7 +207,7 @@ void NodeFlight::hand_out(std::uint64_t round, std::size_t i) {
 // Adds up what the nodes have sent: rows of ranks in rank order, or the sums of the nodes in
 // theirs.
 void NodeFlight::add_up(std::uint64_t round, std::size_t i) {
-  const Span part = part_of(round, group_.rails[i].number, map().node());
+  const Part part = part_of(round, group_.rails[i].number, map().node());
   if (part.elems == 0) return;
   rows_.clear();
   if (pieces_.rows_of_ranks)
@@ -239,7 +239,7 @@ void NodeFlight::spread(std::uint64_t round, std::size_t i) {
   const int rail = group_.rails[i].number, node = map().node();
   const std::int64_t first = map().share(map().local(), pieces_.elems(round)).first;
   for (int n = 0; n < map().nodes(); ++n) {
-    const Span part = part_of(round, rail, n);
+    const Part part = part_of(round, rail, n);
     t.recv_bytes[static_cast<std::size_t>(n)] = to_count(bytes(part.elems));
     t.recv_to[static_cast<std::size_t>(n)] = to_count(bytes(part.first - first));
   }

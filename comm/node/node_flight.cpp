@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include <comm/collective.hpp>
 #include <comm/node/node_flight.hpp>
 
@@ -24,12 +22,7 @@ NodeFlight::NodeFlight(const Collective& c, const NodePieces& pieces, NodeGroup&
 
 void NodeFlight::begin() {
   base_ = group_.window->reserve_rounds(pieces_.rounds);
-  if (pieces_.rounds > 0) return;
-  const std::int64_t elems = counted_elems(c_, map().rank(), map().size());
-  if (elems > 0 && c_.send != nullptr && c_.send != c_.recv)
-    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(bytes(elems)));
-  moved_.send(elems, c_.dtype);
-  moved_.receive(elems, c_.dtype);
+  if (pieces_.rounds == 0) copy_whole(c_, map().rank(), map().size(), moved_);
 }
 
 // What MPI has finished comes first, so that the links have work; then the latest stage, which

@@ -85,7 +85,7 @@ class NodeFlight {
     std::int64_t at = 0;
     for (const int rail : map().rails_of(local))
       for (int node = 0; node < map().nodes(); ++node) {
-        const Span part = map().rail(rail, map().locals(node) * pieces_.elems(round));
+        const Part part = map().rail(rail, map().locals(node) * pieces_.elems(round));
         visit(rail, node, part, at);
         at += part.elems;
       }
@@ -105,9 +105,9 @@ class NodeFlight {
   void add_up(std::uint64_t round, std::size_t i);
   void hand_out(std::uint64_t round, std::size_t i);
   void spread(std::uint64_t round, std::size_t i);
-  void fill_rows(std::byte* to, std::uint64_t round, const Span& part);
+  void fill_rows(std::byte* to, std::uint64_t round, const Part& part);
   const void* contribution(int local, std::uint64_t round, std::int64_t at) const;
-  Span part_of(std::uint64_t round, int rail, int node) const;
+  Part part_of(std::uint64_t round, int rail, int node) const;
   bool to_one_node() const { return pieces_.two_steps || scatters(); }
   // Whether each rank receives something else; then the exchange delivers it.
   bool scatters() const { return c_.op == Op::reduce_scatter || c_.op == Op::all_to_all; }
@@ -122,7 +122,7 @@ class NodeFlight {
   std::byte* result(int local, std::uint64_t round) const;
   void put(std::byte* to, std::int64_t from, std::int64_t elems) const;
   void deliver(std::int64_t to, const void* from, std::int64_t elems) const;
-  void deliver_shards(std::uint64_t round, int node, Span part, const std::byte* from) const;
+  void deliver_shards(std::uint64_t round, int node, Part part, const std::byte* from) const;
 
   Collective c_;
   NodePieces pieces_;

@@ -57,7 +57,7 @@ int NodeMap::most_locals() const {
   return static_cast<int>(most);
 }
 
-Span NodeMap::rail(int rail, std::int64_t elems) const {
+Part NodeMap::rail(int rail, std::int64_t elems) const {
   const std::int64_t first = cuts_[static_cast<std::size_t>(rail)].of(elems);
   return {first, cuts_[static_cast<std::size_t>(rail) + 1].of(elems) - first};
 }
@@ -66,7 +66,7 @@ int NodeMap::driver(int node, int rail) const {
   return static_cast<int>(cuts_[static_cast<std::size_t>(rail)].of(locals(node)));
 }
 
-Span NodeMap::share(int local, std::int64_t elems) const {
+Part NodeMap::share(int local, std::int64_t elems) const {
   const auto& mine = rails_of(local);
   const std::int64_t first = rail(mine.front(), elems).first;
   return {first, rail(mine.back(), elems).end() - first};

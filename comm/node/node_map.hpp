@@ -10,6 +10,8 @@
 #include <cstdint>
 #include <vector>
 
+#include <comm/collective.hpp>
+
 namespace shardmark {
 
 /// A place in an array of any length, as a fraction of its length.
@@ -17,12 +19,6 @@ struct Cut {
   std::int64_t numerator = 0, denominator = 1;
   /// How many of `elems` elements lie before this place.
   std::int64_t of(std::int64_t elems) const { return elems * numerator / denominator; }
-};
-
-/// Elements of an array that follow each other.
-struct Span {
-  std::int64_t first = 0, elems = 0;
-  std::int64_t end() const { return first + elems; }
 };
 
 /// The nodes of a group as one of its ranks sees them. All functions are pure.
@@ -51,7 +47,7 @@ class NodeMap {
 
   int rails() const { return static_cast<int>(cuts_.size()) - 1; }
   /// The elements of rail `rail` in an array of `elems` elements.
-  Span rail(int rail, std::int64_t elems) const;
+  Part rail(int rail, std::int64_t elems) const;
   /// The rank that drives `rail` on `node`, as its number there.
   int driver(int node, int rail) const;
   /// The rails that rank `local` of this node drives; they follow each other.
@@ -59,7 +55,7 @@ class NodeMap {
     return rails_of_[static_cast<std::size_t>(local)];
   }
   /// The elements of all rails of rank `local` of this node in an array of `elems` elements.
-  Span share(int local, std::int64_t elems) const;
+  Part share(int local, std::int64_t elems) const;
 
  private:
   int rank_;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rank moves between its own arrays and the window of its node (NodeFlight).
 #include <algorithm>
-#include <cstring>
 
 #include <comm/collective.hpp>
 #include <comm/node/node_flight.hpp>
@@ -18,14 +17,12 @@ std::byte* NodeFlight::result(int local, std::uint64_t round) const {
 
 void NodeFlight::put(std::byte* to, std::int64_t from, std::int64_t elems) const {
   moved_.send(elems, c_.dtype);
-  if (elems > 0)
-    std::memcpy(to, offset(c_.send, from, c_.dtype), static_cast<std::size_t>(bytes(elems)));
+  if (elems > 0) copy_elems(to, offset(c_.send, from, c_.dtype), elems, c_.dtype);
 }
 
 void NodeFlight::deliver(std::int64_t to, const void* from, std::int64_t elems) const {
-  void* const into = offset(c_.recv, to, c_.dtype);
   moved_.receive(elems, c_.dtype);
-  if (elems > 0 && into != from) std::memcpy(into, from, static_cast<std::size_t>(bytes(elems)));
+  copy_elems(offset(c_.recv, to, c_.dtype), from, elems, c_.dtype);
 }
 
 void NodeFlight::write() {
@@ -36,7 +33,7 @@ void NodeFlight::write() {
   switch (c_.op) {
     case Op::all_gather:
       // This rank's share of the shards of its node is its own shard.
-      for_gathered(written_, own, [&](int, int node, const Span& part, std::int64_t at) {
+      for_gathered(written_, own, [&](int, int node, const Part& part, std::int64_t at) {
         if (node == map().node())
           put(result(own, written_) + bytes(at), first + part.first - own * elems, part.elems);
       });
@@ -58,7 +55,7 @@ void NodeFlight::write() {
       return;
     case Op::all_reduce:
     case Op::reduce: {
-      const Span share = map().share(own, elems);  // stays where it is
+      const Part share = map().share(own, elems);  // stays where it is
       put(mine, first, share.first);
       moved_.send(share.elems, c_.dtype);
       return put(mine + bytes(share.end()), first + share.end(), elems - share.end());
@@ -68,7 +65,7 @@ void NodeFlight::write() {
 }
 
 // Delivers elements of an array that holds the parts of the shards of `node`.
-void NodeFlight::deliver_shards(std::uint64_t round, int node, Span part,
+void NodeFlight::deliver_shards(std::uint64_t round, int node, Part part,
                                 const std::byte* from) const {
   const std::int64_t elems = pieces_.elems(round), shard_elems = c_.elems / map().size();
   while (part.elems > 0) {
@@ -88,7 +85,7 @@ void NodeFlight::read() {
     case Op::all_gather:
       for (int i = 0; i < locals; ++i) {  // each rank starts at its own buffer
         const int k = (own + i) % locals;
-        for_gathered(read_, k, [&](int, int node, const Span& part, std::int64_t at) {
+        for_gathered(read_, k, [&](int, int node, const Part& part, std::int64_t at) {
           if (k != own || node != map().node())
             deliver_shards(read_, node, part, result(k, read_) + bytes(at));
         });
@@ -103,7 +100,7 @@ void NodeFlight::read() {
     case Op::reduce:
       for (int i = 0; i < locals; ++i) {
         const int k = (own + i) % locals;
-        const Span share = map().share(k, elems);
+        const Part share = map().share(k, elems);
         deliver(first + share.first, result(k, read_), share.elems);
       }
       return;

@@ -14,7 +14,6 @@
 //   the result must be equal.
 #pragma once
 
-#include <memory>
 #include <string>
 #include <vector>
 

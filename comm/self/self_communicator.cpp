@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include <comm/collective.hpp>
 #include <comm/self/self_communicator.hpp>
 
@@ -9,13 +7,7 @@ namespace shardmark {
 Ticket SelfCommunicator::start(const Collective& c) {
   validate(c, 0, 1);
   // Over one rank, every reduction returns the value itself.
-  if (c.op != Op::barrier) {
-    const std::int64_t elems = counted_elems(c, 0, 1);
-    if (elems > 0 && c.send != nullptr && c.send != c.recv)
-      std::memmove(c.recv, c.send, static_cast<std::size_t>(elems * dtype_bytes(c.dtype)));
-    moved_[c.op].send(elems, c.dtype);
-    moved_[c.op].receive(elems, c.dtype);
-  }
+  if (c.op != Op::barrier) copy_whole(c, 0, 1, moved_[c.op]);
   return ++last_;
 }
 

@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstring>
-
 #include <comm/collective.hpp>
 #include <comm/shm/shm_flight.hpp>
 
@@ -19,12 +17,7 @@ ShmFlight::ShmFlight(const Collective& c, const ShmRounds& cut, ShmWindow& windo
 
 void ShmFlight::begin() {
   base_ = window_.reserve_rounds(rounds_plan_.rounds);
-  if (rounds_plan_.rounds > 0) return;
-  const std::int64_t elems = counted_elems(c_, window_.rank(), window_.size());
-  if (elems > 0 && c_.send != nullptr && c_.send != c_.recv)
-    std::memmove(c_.recv, c_.send, static_cast<std::size_t>(elems * dtype_bytes(c_.dtype)));
-  moved_.send(elems, c_.dtype);
-  moved_.receive(elems, c_.dtype);
+  if (rounds_plan_.rounds == 0) copy_whole(c_, window_.rank(), window_.size(), moved_);
 }
 
 // The latest stage comes first: it frees buffers, and its data are still in the caches.

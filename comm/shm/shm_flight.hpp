@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include <comm/collective.hpp>
 #include <comm/shm/shared_mapping.hpp>
 #include <comm/shm/shm_rounds.hpp>
 #include <comm/shm/shm_window.hpp>
@@ -34,9 +35,6 @@ class ShmFlight {
 
  private:
   using Stage = ShmWindow::Stage;
-  struct Span {
-    std::int64_t first, elems;
-  };
 
   bool may_write() const;
   bool may_reduce() const;
@@ -48,8 +46,8 @@ class ShmFlight {
   void combine(std::uint64_t round, std::int64_t in_buffers, std::int64_t in_send,
                std::int64_t elems, std::int64_t to, bool for_others);
 
-  Span piece(std::uint64_t round) const;
-  Span share(const Span& piece, int rank) const;
+  Part piece(std::uint64_t round) const;
+  Part share(const Part& piece, int rank) const;
   std::int64_t shard_elems() const { return c_.elems / window_.size(); }
   void* buffer(int rank, std::uint64_t round, std::int64_t first) const;
   /// The rank whose buffer holds the result of `rank`'s share. The result replaces that rank's

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The data movement in each stage of a round (ShmFlight).
 #include <algorithm>
-#include <cstring>
 
 #include <comm/collective.hpp>
 #include <comm/local_reduction.hpp>
@@ -9,13 +8,13 @@
 
 namespace shardmark {
 
-ShmFlight::Span ShmFlight::piece(std::uint64_t round) const {
+Part ShmFlight::piece(std::uint64_t round) const {
   const std::int64_t first = static_cast<std::int64_t>(round) * rounds_plan_.piece_elems;
   return {first, std::min(rounds_plan_.piece_elems, rounds_plan_.part_elems - first)};
 }
 
 // The elements of a piece that `rank` reduces, counted from the first element of the piece.
-ShmFlight::Span ShmFlight::share(const Span& piece, int rank) const {
+Part ShmFlight::share(const Part& piece, int rank) const {
   const auto bound = [&](int r) { return piece.elems * r / window_.size(); };
   return {bound(rank), bound(rank + 1) - bound(rank)};
 }
@@ -26,17 +25,14 @@ void* ShmFlight::buffer(int rank, std::uint64_t round, std::int64_t first) const
 
 void ShmFlight::put(std::uint64_t round, std::int64_t to, std::int64_t from,
                     std::int64_t elems) const {
-  const auto bytes = static_cast<std::size_t>(elems * dtype_bytes(c_.dtype));
   moved_.send(elems, c_.dtype);
-  if (bytes > 0)
-    std::memcpy(buffer(window_.rank(), round, to), offset(c_.send, from, c_.dtype), bytes);
+  if (elems > 0)
+    copy_elems(buffer(window_.rank(), round, to), offset(c_.send, from, c_.dtype), elems, c_.dtype);
 }
 
 void ShmFlight::deliver(std::int64_t to, const void* from, std::int64_t elems) const {
-  const auto bytes = static_cast<std::size_t>(elems * dtype_bytes(c_.dtype));
-  void* const into = offset(c_.recv, to, c_.dtype);
   moved_.receive(elems, c_.dtype);
-  if (bytes > 0 && into != from) std::memcpy(into, from, bytes);
+  copy_elems(offset(c_.recv, to, c_.dtype), from, elems, c_.dtype);
 }
 
 // Makes elements available to the other ranks: copies them into the buffer or publishes their
@@ -56,7 +52,7 @@ void ShmFlight::fetch(std::int64_t to, int rank, std::int64_t elems) const {
 }
 
 void ShmFlight::write() {
-  const Span p = piece(written_);
+  const Part p = piece(written_);
   const int rank = window_.rank();
   switch (c_.op) {
     case Op::all_gather:
@@ -89,10 +85,9 @@ void ShmFlight::write() {
     case Op::reduce: {
       if (rounds_plan_.small) return put(written_, 0, 0, p.elems);
       // Everything except this rank's own share.
-      const Span own = share(p, rank);
-      const std::int64_t after = own.first + own.elems;
+      const Part own = share(p, rank);
       put(written_, 0, p.first, own.first);
-      put(written_, after, p.first + after, p.elems - after);
+      put(written_, own.end(), p.first + own.end(), p.elems - own.end());
       return;
     }
     default: return;
@@ -100,13 +95,13 @@ void ShmFlight::write() {
 }
 
 void ShmFlight::reduce() {
-  const Span p = piece(reduced_);
-  const Span own = share(p, window_.rank());
+  const Part p = piece(reduced_);
+  const Part own = share(p, window_.rank());
   combine(reduced_, own.first, p.first + own.first, own.elems, p.first + own.first, true);
 }
 
 void ShmFlight::read() {
-  const Span p = piece(read_);
+  const Part p = piece(read_);
   const int rank = window_.rank(), size = window_.size();
   switch (c_.op) {
     case Op::all_gather:
@@ -134,7 +129,7 @@ void ShmFlight::read() {
       if (!receives_) return;
       for (int k = 1; k < size; ++k) {
         const int from = (rank + k) % size;
-        const Span theirs = share(p, from);
+        const Part theirs = share(p, from);
         deliver(p.first + theirs.first, buffer(result_holder(from), read_, theirs.first),
                 theirs.elems);
       }

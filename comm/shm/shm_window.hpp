@@ -7,7 +7,6 @@
 // write round r once all ranks have read round r - buffers.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>

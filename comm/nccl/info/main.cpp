@@ -8,7 +8,6 @@
 #include <comm/mpi/node.hpp>
 #include <comm/nccl/nccl_check.hpp>
 #include <comm/nccl/nccl_headers.hpp>
-#include <core/error.hpp>
 #include <core/gpu_runtime.hpp>
 
 int main(int argc, char** argv) try {

@@ -20,7 +20,7 @@ TEST(NodeMap, every_element_has_one_driver_on_each_node) {
         const NodeMap map(nodes, rank);
         std::int64_t next = 0;
         for (int k = 0; k < map.locals(); ++k) {
-          const Span share = map.share(k, elems);
+          const Part share = map.share(k, elems);
           EXPECT_EQ(share.first, elems * k / map.locals());
           EXPECT_EQ(share.end(), elems * (k + 1) / map.locals());
           for (const int rail : map.rails_of(k)) {
