@@ -142,7 +142,7 @@ class Sizes {
     r.real("alpha", alpha_, RealRange{0, 1e12, true});
     r.boolean("use_rslora", root_);
     if (!alpha_ && (root_ || !alphas_.empty()))
-      r.origin().missing(r.key("alpha"), "use_rslora and alpha_pattern change the scaling by it");
+      r.missing("alpha", "use_rslora and alpha_pattern change the scaling by it");
     key_ = r.key("rank_pattern");
     if (alpha_) size_.scaling = scaling(*alpha_, size_.rank);
   }
@@ -176,10 +176,10 @@ std::set<std::int64_t> read_layers(KeyReader& r, std::int64_t layers) {
   if (list == nullptr) return chosen;
   const std::string what =
       fmt::format("must be a list of layers, integers from 0 to {}", layers - 1);
-  if (!list->is_array() || list->empty()) r.origin().refuse(r.key("layers"), *list, what);
+  if (!list->is_array() || list->empty()) r.refuse("layers", *list, what);
   for (const Json& layer : *list) {
     const auto index = as_integer(layer);
-    if (!index || *index < 0 || *index >= layers) r.origin().refuse(r.key("layers"), layer, what);
+    if (!index || *index < 0 || *index >= layers) r.refuse("layers", layer, what);
     chosen.insert(*index);
   }
   return chosen;
@@ -268,9 +268,9 @@ class TargetReader {
       if (any) found.push_back(std::move(target));
     }
     if (!factors)
-      r_.origin().refuse(r_.key("targets"), targets(),
-                         "no module has such a name: give names of the model's products, such as " +
-                             quoted_products());
+      r_.refuse("targets", targets(),
+                "no module has such a name: give names of the model's products, such as " +
+                    quoted_products());
     note_unused("targets", names_);
     note_unused("modules_to_save", copies_);
     return found;
@@ -279,8 +279,7 @@ class TargetReader {
  private:
   const Json& targets() {
     const Json* given = r_.any("targets");
-    if (given == nullptr)
-      r_.origin().missing(r_.key("targets"), "give the names of the products to adapt");
+    if (given == nullptr) r_.missing("targets", "give the names of the products to adapt");
     return *given;
   }
   void add(const DecoderModule& m, std::int64_t layer, AdapterTarget& target) {
@@ -294,8 +293,8 @@ class TargetReader {
   }
   LowRankSize factors(const DecoderModule& m, const std::string& name) {
     if (!is_adaptable(m.role))
-      r_.origin().not_modelled(
-          r_.key("targets"), name,
+      r_.not_modelled(
+          "targets", name,
           fmt::format("an adapter of a module of role {}: name products of attention and of the "
                       "MLP, such as {}",
                       to_string(m.role), quoted_products()));
@@ -329,8 +328,7 @@ class TargetReader {
 
 void read_adapter(KeyReader& reader, const ModelSpec& model, Decoder& decoder) {
   if (reader.any("adapter") != nullptr && model.fit)
-    reader.origin().not_modelled(reader.key("fit"), *model.fit,
-                                 "beside an adapter: give the number of layers");
+    reader.not_modelled("fit", *model.fit, "beside an adapter: give the number of layers");
   reader.section("adapter", [&](KeyReader& r) {
     AdapterSpec& a = decoder.adapter;
     r.choice("bias", a.bias);

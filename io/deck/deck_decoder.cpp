@@ -18,9 +18,9 @@ void read_pattern(KeyReader& reader, std::string_view name, std::vector<std::uin
   const Json* list = reader.any(name);
   if (list == nullptr) return;
   const char* what = "must be a list of true and false, one for each layer, which repeats";
-  if (!list->is_array() || list->empty()) reader.origin().refuse(reader.key(name), *list, what);
+  if (!list->is_array() || list->empty()) reader.refuse(name, *list, what);
   for (const Json& item : *list) {
-    if (!item.is_boolean()) reader.origin().refuse(reader.key(name), item, what);
+    if (!item.is_boolean()) reader.refuse(name, item, what);
     pattern.push_back(item == true ? 1 : 0);
   }
 }
@@ -49,7 +49,7 @@ void read_scaling(KeyReader& r, RotarySpec& s) {
   const bool needs_positions =
       s.scaling == RotaryScaling::llama3 || s.scaling == RotaryScaling::yarn;
   if (needs_positions && s.original_positions == 0)
-    r.origin().missing(r.key("original_positions"), "give the positions of pre-training");
+    r.missing("original_positions", "give the positions of pre-training");
 }
 
 void read_positions(KeyReader& r, PositionSpec& p) {
@@ -120,8 +120,8 @@ void read_moe(KeyReader& r, MoeSpec& m, const ModelSpec& model) {
     inner.real("offset", m.gate.offset, {-1e12, 1e12});
   });
   if (m.per_token > m.experts)
-    r.origin().refuse(r.key("per_token"), m.per_token,
-                      fmt::format("must be at most {} = {}", r.key("experts"), m.experts));
+    r.refuse("per_token", m.per_token,
+             fmt::format("must be at most {} = {}", r.key("experts"), m.experts));
 }
 
 void read_ends(KeyReader& r, EndsSpec& e, std::int64_t vocab) {
@@ -154,8 +154,8 @@ std::optional<Role> role_named(std::string_view name) {
 [[noreturn]] void refuse_role(KeyReader& r, const Json& item, const Decoder& d) {
   std::string known = "container";
   for (const Role role : roles_of(d)) known += fmt::format(", {}", to_string(role));
-  r.origin().refuse(
-      r.key("modules"), item,
+  r.refuse(
+      "modules", item,
       "must be [name, role], where the role is one that the description has, or for a module "
       "without parameters [name, kind, role], where the kind is function, identity or constant, "
       "and the role that of the module that is called before: " +
@@ -174,10 +174,10 @@ void check_sinks(KeyReader& r, const Decoder& d) {
   const bool around = of_role(Role::attn_proj)->name.starts_with(inside);
   if (!around || std::any_of(d.modules.begin(), sinks,
                              [&](const DecoderModule& m) { return m.name.starts_with(inside); }))
-    r.origin().missing(r.key("modules"), fmt::format("{}: the module of the role sinks must be "
-                                                     "around that of attn_proj, and listed before "
-                                                     "those inside of it",
-                                                     sinks->name));
+    r.missing("modules", fmt::format("{}: the module of the role sinks must be "
+                                     "around that of attn_proj, and listed before "
+                                     "those inside of it",
+                                     sinks->name));
 }
 
 // A module without parameters has no module inside, and comes after the one that it lies in.
@@ -194,8 +194,8 @@ void check_bare(KeyReader& r, const Decoder& d) {
       return o.name == m->name && o.bare != m->bare;
     });
     if (taken || early || differs)
-      r.origin().missing(
-          r.key("modules"),
+      r.missing(
+          "modules",
           fmt::format("{}: a module without parameters must have a name of its own and one kind, "
                       "no module inside, and come after the module that it lies in",
                       m->name));
@@ -204,13 +204,12 @@ void check_bare(KeyReader& r, const Decoder& d) {
 
 // Every role once, the token embedding first, and the modules of the layers one after another.
 void check_modules(KeyReader& r, const Decoder& d) {
-  const auto missing = [&](const std::string& what) { r.origin().missing(r.key("modules"), what); };
   for (const Role role : roles_of(d)) {
     const auto count = std::count_if(d.modules.begin(), d.modules.end(),
                                      [&](const DecoderModule& m) { return m.role == role; });
     if (count != 1)
-      missing(fmt::format("the role {} must be listed once, and is listed {} times",
-                          to_string(role), count));
+      r.missing("modules", fmt::format("the role {} must be listed once, and is listed {} times",
+                                       to_string(role), count));
   }
   int changes = 0;
   bool before = false;
@@ -218,19 +217,20 @@ void check_modules(KeyReader& r, const Decoder& d) {
     const bool starred = m.name.find('*') != std::string::npos;
     const Role role = m.bare == Bare::none ? m.role : m.after;
     if (role != Role::container && starred != in_block(role))
-      missing(
-          fmt::format("{}: a name has * for the number of the layer if its role, {}, exists "
-                      "in each layer, and not otherwise",
-                      m.name, to_string(role)));
+      r.missing("modules",
+                fmt::format("{}: a name has * for the number of the layer if its role, {}, exists "
+                            "in each layer, and not otherwise",
+                            m.name, to_string(role)));
     changes += starred != before;
     before = starred;
   }
   check_sinks(r, d);
   check_bare(r, d);
-  if (changes > 2) missing("the modules with * in their names must follow each other");
+  if (changes > 2) r.missing("modules", "the modules with * in their names must follow each other");
   const auto first = std::find_if(d.modules.begin(), d.modules.end(),
                                   [](const DecoderModule& m) { return m.role != Role::container; });
-  if (first->role != Role::token_embedding) missing("the token embedding must come first");
+  if (first->role != Role::token_embedding)
+    r.missing("modules", "the token embedding must come first");
 }
 
 // [name, role], or [name, kind, role before] of a module without parameters.
@@ -259,7 +259,7 @@ void read_modules(KeyReader& r, Decoder& d) {
     for (const Role role : roles_of(d)) d.modules.push_back({usual_name(role), role});
     return;
   }
-  if (!list->is_array()) r.origin().refuse(r.key("modules"), *list, "must be a list");
+  if (!list->is_array()) r.refuse("modules", *list, "must be a list");
   const std::vector<Role> needed = roles_of(d);
   for (const Json& item : *list) {
     const auto module = read_module(item, needed);
@@ -272,86 +272,78 @@ void read_modules(KeyReader& r, Decoder& d) {
 void check_latent(KeyReader& r, const ModelSpec& m, const Decoder& d) {
   const LatentSpec& latent = d.attention.latent;
   if (!d.latent()) return;
-  const auto refuse = [&](std::string_view key, const Json& value, const std::string& what) {
-    r.origin().refuse(r.key(key), value, what);
-  };
   if (d.positions.kind != PositionKind::rotary || latent.rotary_dim % 2 != 0)
-    refuse("attention.latent.rotary_dim", latent.rotary_dim,
-           "must be pairs of channels, and needs rotary positions");
+    r.refuse("attention.latent.rotary_dim", latent.rotary_dim,
+             "must be pairs of channels, and needs rotary positions");
   if (d.positions.rotary.part != 1)
-    refuse("positions.part", d.positions.rotary.part,
-           "must be 1: attention.latent.rotary_dim says how many channels are rotated");
+    r.refuse("positions.part", d.positions.rotary.part,
+             "must be 1: attention.latent.rotary_dim says how many channels are rotated");
   if (latent.value_dim > latent.qk_dim())
-    refuse("attention.latent.value_dim", latent.value_dim,
-           fmt::format("must be at most plain_dim + rotary_dim = {}", latent.qk_dim()));
+    r.refuse("attention.latent.value_dim", latent.value_dim,
+             fmt::format("must be at most plain_dim + rotary_dim = {}", latent.qk_dim()));
   if (m.kv_heads != m.heads)
-    refuse("kv_heads", m.kv_heads,
-           fmt::format("must be as many as heads = {}: latent attention makes keys and values for "
-                       "each head",
-                       m.heads));
+    r.refuse(
+        "kv_heads", m.kv_heads,
+        fmt::format("must be as many as heads = {}: latent attention makes keys and values for "
+                    "each head",
+                    m.heads));
   if (d.attention.qkv != QkvLayout::separate || d.attention.sinks || d.norm.qk != QkNorm::none ||
       d.norm.kind != NormKind::rms || d.norm.place != NormPlace::before || d.parallel())
-    refuse("attention.latent", latent.kv_rank,
-           "needs attention.qkv \"separate\", RMSNorm before attention and MLP one after the "
-           "other, and no sinks or norms of q and k");
+    r.refuse("attention.latent", latent.kv_rank,
+             "needs attention.qkv \"separate\", RMSNorm before attention and MLP one after the "
+             "other, and no sinks or norms of q and k");
 }
 
 void check_moe(KeyReader& r, const MoeSpec& m) {
-  const auto refuse = [&](const char* key, std::int64_t value, const std::string& what) {
-    r.origin().refuse(r.key(key), value, what);
-  };
   if (m.groups > 1 && m.experts % m.groups != 0)
-    refuse("moe.groups", m.groups, fmt::format("must divide moe.experts = {}", m.experts));
+    r.refuse("moe.groups", m.groups, fmt::format("must divide moe.experts = {}", m.experts));
   if (m.groups > 1 && m.experts / m.groups < 2)
-    refuse("moe.groups", m.groups,
-           "must be at most half of moe.experts: a group's score is the sum of two experts'");
+    r.refuse("moe.groups", m.groups,
+             "must be at most half of moe.experts: a group's score is the sum of two experts'");
   if (m.per_token > m.token_groups * (m.experts / m.groups) && m.groups > 1)
-    refuse("moe.per_token", m.per_token,
-           fmt::format("{} groups have only {} experts", m.token_groups,
-                       m.token_groups * (m.experts / m.groups)));
+    r.refuse("moe.per_token", m.per_token,
+             fmt::format("{} groups have only {} experts", m.token_groups,
+                         m.token_groups * (m.experts / m.groups)));
 }
 
 void check_decoder(KeyReader& r, const ModelSpec& m, const Decoder& d) {
-  const auto refuse = [&](std::string_view key, const Json& value, const std::string& what) {
-    r.origin().refuse(r.key(key), value, what);
-  };
   if (d.attention.head_dim == 0 && !d.latent() && m.hidden % m.heads != 0)
-    refuse("heads", m.heads,
-           fmt::format("must divide {} = {}: change one of them, or give {}", r.key("hidden"),
-                       m.hidden, r.key("attention.head_dim")));
+    r.refuse("heads", m.heads,
+             fmt::format("must divide {} = {}: change one of them, or give {}", r.key("hidden"),
+                         m.hidden, r.key("attention.head_dim")));
   const std::int64_t head = d.attention.head_dim > 0 ? d.attention.head_dim : m.hidden / m.heads;
   // An odd number of channels rounds up to pairs, as in transformers.
   const auto turned =
       static_cast<std::int64_t>(static_cast<double>(head) * d.positions.rotary.part + 1e-6);
   const bool fits = turned > 0 && turned + turned % 2 <= std::min<std::int64_t>(head, 512);
   if (d.positions.kind == PositionKind::rotary && !d.latent() && !fits)
-    refuse(
+    r.refuse(
         "positions.part", d.positions.rotary.part,
         fmt::format("rotates {} of the {} channels of a head: must be pairs of its channels, and "
                     "at most 512",
                     turned, head));
   if (d.positions.kind == PositionKind::learned && d.positions.rows > 0 &&
       d.positions.rows < m.sequence + d.positions.offset)
-    refuse("positions.rows", d.positions.rows,
-           fmt::format("must be at least {} + positions.offset = {} + {}: give a sequence of at "
-                       "most {}",
-                       r.key("sequence"), m.sequence, d.positions.offset,
-                       d.positions.rows - d.positions.offset));
+    r.refuse("positions.rows", d.positions.rows,
+             fmt::format("must be at least {} + positions.offset = {} + {}: give a sequence of at "
+                         "most {}",
+                         r.key("sequence"), m.sequence, d.positions.offset,
+                         d.positions.rows - d.positions.offset));
   if (d.norm.qk != QkNorm::none && d.attention.qkv != QkvLayout::separate)
-    refuse("norm.of_q_and_k", to_string(d.norm.qk), "needs attention.qkv \"separate\"");
+    r.refuse("norm.of_q_and_k", to_string(d.norm.qk), "needs attention.qkv \"separate\"");
   if (d.parallel() && d.norm.place != NormPlace::before)
-    refuse("norm.place", to_string(d.norm.place), "a parallel block has its norms before");
+    r.refuse("norm.place", to_string(d.norm.place), "a parallel block has its norms before");
   if (d.ends.embedding_norm && d.positions.kind == PositionKind::learned)
-    refuse("ends.embedding_norm", true, "not modelled beside learned positions");
+    r.refuse("ends.embedding_norm", true, "not modelled beside learned positions");
   if (d.moe.experts > 0 && (!d.mlp.gated || d.in_out))
-    refuse("moe.experts", d.moe.experts, "needs mlp.gated true, and in_out false");
+    r.refuse("moe.experts", d.moe.experts, "needs mlp.gated true, and in_out false");
   check_latent(r, m, d);
   check_moe(r, d.moe);
-  if (d.mlp.joined && !d.mlp.gated) refuse("mlp.joined", true, "needs mlp.gated");
+  if (d.mlp.joined && !d.mlp.gated) r.refuse("mlp.joined", true, "needs mlp.gated");
   if (d.norm.kind == NormKind::rms && (!d.norm.weight || d.norm.bias))
-    refuse("norm.kind", "rms", "must have a weight and no bias");
+    r.refuse("norm.kind", "rms", "must have a weight and no bias");
   if (m.tied_head && d.ends.head_bias)
-    refuse("ends.head_bias", true, "not modelled beside a tied head");
+    r.refuse("ends.head_bias", true, "not modelled beside a tied head");
 }
 
 }  // namespace

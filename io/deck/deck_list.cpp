@@ -49,28 +49,26 @@ ListModule read_module(Origin& origin, const Json& value, const std::string& key
   ListModule module;
   KeyReader reader(origin, value, key);
   const Json* name = reader.any("name");
-  if (!name) origin.missing(reader.key("name"), "give the module's name; \"\" is the root");
-  if (!name->is_string()) origin.refuse(reader.key("name"), *name, "must be a string");
+  if (!name) reader.missing("name", "give the module's name; \"\" is the root");
+  if (!name->is_string()) reader.refuse("name", *name, "must be a string");
   module.name = name->get<std::string>();
   if (const Json* python_class = reader.any("class")) {
     if (!python_class->is_string() || python_class->get<std::string>().empty())
-      origin.refuse(reader.key("class"), *python_class,
+      reader.refuse("class", *python_class,
                     "must be the name of a Python class, for example \"torch.nn.Linear\"");
     module.python_class = python_class->get<std::string>();
   }
   if (const Json* shapes = reader.any("shapes")) {
     read_shapes(origin, reader.key("shapes"), *shapes, module);
     if (const Json* both = reader.any("numels"))
-      origin.refuse(reader.key("numels"), *both, "follows from shapes: remove one of the two");
+      reader.refuse("numels", *both, "follows from shapes: remove one of the two");
     reader.finish();
     return module;
   }
   const Json* numels = reader.any("numels");
   if (!numels)
-    origin.missing(reader.key("numels"),
-                   "give its parameters' element counts, [] for a container, or shapes");
-  if (!numels->is_array())
-    origin.refuse(reader.key("numels"), *numels, "must be an array of element counts");
+    reader.missing("numels", "give its parameters' element counts, [] for a container, or shapes");
+  if (!numels->is_array()) reader.refuse("numels", *numels, "must be an array of element counts");
   for (std::size_t i = 0; i < numels->size(); ++i)
     module.numels.push_back(
         read_size(origin, fmt::format("{}.{}", reader.key("numels"), i), (*numels)[i]));

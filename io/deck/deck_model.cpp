@@ -17,12 +17,12 @@ void read_transformer(KeyReader& reader, Deck& deck) {
   const ModelSpec& model = deck.model;
   reader.read(deck_keys("model", "transformer"), deck);
   if (const Json* layers = reader.any("layers"); layers != nullptr && model.fit)
-    reader.origin().refuse(
-        reader.key("layers"), *layers,
+    reader.refuse(
+        "layers", *layers,
         fmt::format("{} chooses the number of layers: give one of the two", reader.key("fit")));
   if (model.family != Family::decoder && model.hidden % model.heads != 0)
-    reader.origin().refuse(
-        reader.key("heads"), model.heads,
+    reader.refuse(
+        "heads", model.heads,
         fmt::format(
             "must divide {} = {}: each head has hidden / heads channels: change one of them",
             reader.key("hidden"), model.hidden));
@@ -55,10 +55,10 @@ void read_llama(KeyReader& reader, Deck& deck) {
   const ModelSpec& model = deck.model;
   read_grouped(reader, deck, "llama");
   if (const std::int64_t channels = model.hidden / model.heads; channels % 2 != 0)
-    reader.origin().refuse(reader.key("heads"), model.heads,
-                           fmt::format("gives heads of {} channels: must be an even number, "
-                                       "because rotary positions rotate pairs: change {} or {}",
-                                       channels, reader.key("heads"), reader.key("hidden")));
+    reader.refuse("heads", model.heads,
+                  fmt::format("gives heads of {} channels: must be an even number, "
+                              "because rotary positions rotate pairs: change {} or {}",
+                              channels, reader.key("heads"), reader.key("hidden")));
 }
 
 // A bound of the parameter count of a decoder, without building the model.

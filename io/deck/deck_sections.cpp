@@ -30,8 +30,8 @@ void read_checkpointing(KeyReader& reader, RunSpec& run) {
   if (!value) return;
   run.reentrant = *value == "reentrant";
   if (!run.reentrant && !value->is_boolean())
-    reader.origin().refuse(reader.key("activation_checkpointing"), *value,
-                           "must be true or false, or \"reentrant\" for torch's older kind");
+    reader.refuse("activation_checkpointing", *value,
+                  "must be true or false, or \"reentrant\" for torch's older kind");
   run.activation_checkpointing = run.reentrant || value->get<bool>();
 }
 
@@ -69,8 +69,7 @@ void read_ranks(KeyReader& reader, std::vector<std::int64_t>& ranks) {
   for (const Json& rank : list->is_array() ? *list : Json::array({*list})) {
     const auto number = as_integer(rank);
     if (!number || *number < 0 || *number >= most_ranks)
-      reader.origin().refuse(reader.key("ranks"), rank,
-                             "must be a rank or an array of ranks, which count from 0");
+      reader.refuse("ranks", rank, "must be a rank or an array of ranks, which count from 0");
     ranks.push_back(*number);
   }
 }
@@ -79,8 +78,7 @@ void read_hosts(KeyReader& reader, std::vector<std::string>& hosts) {
   const Json* list = reader.any("hosts");
   if (list == nullptr) return;
   for (const Json& host : list->is_array() ? *list : Json::array({*list})) {
-    if (!host.is_string())
-      reader.origin().refuse(reader.key("hosts"), host, "must be the name of a host or an array");
+    if (!host.is_string()) reader.refuse("hosts", host, "must be the name of a host or an array");
     hosts.push_back(host.get<std::string>());
   }
 }
@@ -193,7 +191,7 @@ void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
   const Json* hints = reader.any("hints");
   if (!hints) return;
   constexpr const char* must = "must be an object of strings, as MPI_Info_set takes them";
-  if (!hints->is_object()) reader.origin().refuse(reader.key("hints"), *hints, must);
+  if (!hints->is_object()) reader.refuse("hints", *hints, must);
   for (const auto& [name, value] : hints->items()) {
     const std::string key = join_key(reader.key("hints"), name);
     if (!value.is_string()) reader.origin().refuse(key, value, must);
@@ -205,19 +203,19 @@ void read_layout(KeyReader& reader, CheckpointSpec& checkpoint) {
   const bool shared = reader.word("layout", {{"file_per_rank"}, {"shared"}}, 0) == 1;
   const Json* given = reader.any("ranks_per_file");
   if (shared && given)
-    reader.origin().refuse(reader.key("ranks_per_file"), *given,
-                           "must not be given with layout \"shared\", in which all ranks write one "
-                           "file: remove one of the two");
+    reader.refuse("ranks_per_file", *given,
+                  "must not be given with layout \"shared\", in which all ranks write one "
+                  "file: remove one of the two");
   if (shared) checkpoint.ranks_per_file = 0;
   if (!checkpoint.hints.empty() && checkpoint.ranks_per_file == 1)
     reader.origin().note(FindingKind::no_effect, reader.key("hints"),
                          "hints apply only to files that several ranks write");
 }
 
-void check_resume(const KeyReader& reader, const CheckpointSpec& checkpoint, const Origin& origin) {
+void check_resume(const KeyReader& reader, const CheckpointSpec& checkpoint) {
   if (checkpoint.resume.empty() || checkpoint.resume.find('/') != std::string::npos ||
       checkpoint.resume[0] == '.')
-    origin.refuse(reader.key("resume"), checkpoint.resume,
+    reader.refuse("resume", checkpoint.resume,
                   "must be \"none\", \"latest\", \"newest-good\" or the name of a checkpoint in "
                   "checkpoint.dir, like \"step-00000010\"");
 }
@@ -230,13 +228,12 @@ void read_checkpoint(KeyReader reader, Deck& deck) {
   reader.read(deck_keys("checkpoint"), deck);
   checkpoint.dir = origin.resolve_output(checkpoint.dir);
   if ((checkpoint.alignment_bytes & (checkpoint.alignment_bytes - 1)) != 0)
-    origin.refuse(reader.key("alignment_bytes"), *reader.any("alignment_bytes"),
-                  "must be a power of two");
-  check_resume(reader, checkpoint, origin);
+    reader.refuse("alignment_bytes", *reader.any("alignment_bytes"), "must be a power of two");
+  check_resume(reader, checkpoint);
   read_hints(reader, checkpoint);
   read_layout(reader, checkpoint);
   if (checkpoint.async && checkpoint.ranks_per_file != 1)
-    origin.refuse(reader.key("async"), true,
+    reader.refuse("async", true,
                   "must be false if ranks share a file, because only the training thread may use "
                   "MPI-IO: give layout \"file_per_rank\" without ranks_per_file");
   if (!checkpoint.writes() && checkpoint.resume == "none")

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <limits>
 
-#include <fmt/core.h>
-
 #include <io/deck/deck_keys.hpp>
 #include <io/deck/deck_sections.hpp>
 
@@ -52,9 +50,9 @@ void read_reshard(KeyReader& reader, TorchSpec& torch) {
   }
   const auto ranks = as_integer(*value);
   if (!ranks || *ranks < rank_counts.min || *ranks > rank_counts.max)
-    reader.origin().refuse(reader.key("reshard_after_forward"), *value,
-                           "must be true, false, null (PyTorch's default: true for all but the "
-                           "root) or a number of ranks, at least 1");
+    reader.refuse("reshard_after_forward", *value,
+                  "must be true, false, null (PyTorch's default: true for all but the "
+                  "root) or a number of ranks, at least 1");
   torch.reshard_ranks = *ranks;
 }
 
@@ -69,9 +67,9 @@ void read_mesh(KeyReader& reader, TorchSpec& torch) {
                        return s >= rank_counts.min && s <= rank_counts.max;
                      });
   if (!valid)
-    reader.origin().refuse(reader.key("mesh"), *mesh,
-                           "must be an array of one or two numbers of ranks: [shard] or "
-                           "[replicate, shard]");
+    reader.refuse("mesh", *mesh,
+                  "must be an array of one or two numbers of ranks: [shard] or "
+                  "[replicate, shard]");
   torch.mesh_shard = sizes.back();
   torch.mesh_replicate = sizes.size() == 2 ? sizes.front() : 1;
 }

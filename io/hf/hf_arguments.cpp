@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <iterator>
 #include <vector>
@@ -47,8 +46,7 @@ void read_checkpointing_keywords(KeyReader& reader, HfArguments& a) {
   std::string name;
   const Json* keywords = either(reader, "_kwargs", name);
   if (keywords == nullptr) return;
-  if (!keywords->is_object())
-    reader.origin().refuse(reader.key(name), *keywords, "must be an object");
+  if (!keywords->is_object()) reader.refuse(name, *keywords, "must be an object");
   a.reentrant = keywords->value("use_reentrant", Json(true)) == true;
   const struct {
     const char* name;
@@ -67,8 +65,7 @@ void read_checkpointing(KeyReader& reader, HfArguments& a) {
   read_checkpointing_keywords(reader, a);
   const Json* value = either(reader, "", a.checkpointing_name);
   if (value == nullptr) return;
-  if (!value->is_boolean())
-    reader.origin().refuse(reader.key(a.checkpointing_name), *value, "must be true or false");
+  if (!value->is_boolean()) reader.refuse(a.checkpointing_name, *value, "must be true or false");
   a.checkpointing = *value == true;
 }
 
@@ -76,8 +73,7 @@ void read_checkpointing(KeyReader& reader, HfArguments& a) {
 void read_optim(KeyReader& reader, HfArguments& a) {
   const Json* value = reader.any("optim");
   if (value == nullptr || value->is_null()) return;
-  if (!value->is_string())
-    reader.origin().refuse(reader.key("optim"), *value, "must be the name of an optimizer");
+  if (!value->is_string()) reader.refuse("optim", *value, "must be the name of an optimizer");
   a.optim = value->get<std::string>();
 }
 
@@ -142,8 +138,7 @@ HfArguments read_hf(KeyReader reader) {
   read_optim(reader, a);
   read_table(reader);
   if (a.fp16 && a.bf16)
-    reader.origin().refuse(reader.key("fp16"), true,
-                           "the trainer takes at most one of fp16 and bf16: remove one");
+    reader.refuse("fp16", true, "the trainer takes at most one of fp16 and bf16: remove one");
   reader.finish();
   return a;
 }

@@ -123,8 +123,7 @@ void KeyReader::read(std::span<const Key> keys, Deck& deck) {
   for (const Key& key : keys) {
     const Json* value = find(key.name);
     const bool other = !key.unless.empty() && find(key.unless) != nullptr;
-    if (value == nullptr && key.needed && !other)
-      origin_.missing(this->key(key.name), what_to_give(key));
+    if (value == nullptr && key.needed && !other) missing(key.name, what_to_give(key));
     if (key.member.set == nullptr) continue;
     if (value == nullptr) {
       if (!key.default_value().is_null()) defaulted(key.name, key.member.get(deck));
@@ -149,8 +148,7 @@ Json KeyReader::checked(const Key& key) {
     }
     default:
       text(key.name, words);
-      if (key.needed && words.empty())
-        origin_.refuse(this->key(key.name), words, "must not be empty");
+      if (key.needed && words.empty()) refuse(key.name, words, "must not be empty");
       return words;
   }
 }
@@ -163,13 +161,12 @@ void KeyReader::integer(std::string_view name, std::int64_t& field, IntRange ran
   const Json* value = find(name);
   if (!value) return defaulted(name, field);
   const auto v = as_integer(*value);
-  if (!v || *v < range.min || *v > range.max)
-    origin_.refuse(key(name), *value, "must be " + describe(range));
+  if (!v || *v < range.min || *v > range.max) refuse(name, *value, "must be " + describe(range));
   field = *v;
 }
 
 void KeyReader::need_integer(std::string_view name, std::int64_t& field, IntRange range) {
-  if (!object_.contains(std::string(name))) origin_.missing(key(name), "give " + describe(range));
+  if (!object_.contains(std::string(name))) missing(name, "give " + describe(range));
   integer(name, field, range);
 }
 
@@ -193,24 +190,24 @@ void KeyReader::boolean(std::string_view name, bool& field) {
   const Json* value = find(name);
   if (!value) return defaulted(name, field);
   if (!value->is_boolean())
-    origin_.refuse(key(name), *value,
-                   *value == "True" || *value == "False"
-                       ? "this is Python: write true or false, without quotes"
-                       : "must be true or false, without quotes");
+    refuse(name, *value,
+           *value == "True" || *value == "False"
+               ? "this is Python: write true or false, without quotes"
+               : "must be true or false, without quotes");
   field = value->get<bool>();
 }
 
 void KeyReader::text(std::string_view name, std::string& field) {
   const Json* value = find(name);
   if (!value) return defaulted(name, field);
-  if (!value->is_string()) origin_.refuse(key(name), *value, "must be a string");
+  if (!value->is_string()) refuse(name, *value, "must be a string");
   field = value->get<std::string>();
 }
 
 void KeyReader::need_text(std::string_view name, std::string& field) {
-  if (!object_.contains(std::string(name))) origin_.missing(key(name), "give a string");
+  if (!object_.contains(std::string(name))) missing(name, "give a string");
   text(name, field);
-  if (field.empty()) origin_.refuse(key(name), field, "must not be empty");
+  if (field.empty()) refuse(name, field, "must not be empty");
 }
 
 std::size_t KeyReader::word(std::string_view name, const std::vector<Word>& words,
@@ -226,21 +223,20 @@ std::size_t KeyReader::word(std::string_view name, const std::vector<Word>& word
     known.emplace_back(w.text);
     if (!w.later) list += fmt::format("{}\"{}\"", list.empty() ? "" : ", ", w.text);
   }
-  if (!value->is_string()) origin_.refuse(key(name), *value, "must be one of " + list);
+  if (!value->is_string()) refuse(name, *value, "must be one of " + list);
   const auto given = value->get<std::string>();
   const auto it = std::find(known.begin(), known.end(), given);
   if (it == known.end()) {
     const std::string meant = did_you_mean(given, known, "\"");
-    origin_.refuse(key(name), *value,
-                   "must be one of " + list + (meant.empty() ? "" : ": " + meant));
+    refuse(name, *value, "must be one of " + list + (meant.empty() ? "" : ": " + meant));
   }
   const auto index = static_cast<std::size_t>(it - known.begin());
-  if (words[index].later) origin_.not_modelled(key(name), *value, "use one of " + list);
+  if (words[index].later) not_modelled(name, *value, "use one of " + list);
   return index;
 }
 
 void KeyReader::later(std::string_view name, std::string_view remedy) {
-  if (const Json* value = find(name)) origin_.not_modelled(key(name), *value, remedy);
+  if (const Json* value = find(name)) not_modelled(name, *value, remedy);
 }
 
 void KeyReader::finish(std::vector<std::string> (*elsewhere)(std::string_view name)) const {

@@ -91,6 +91,17 @@ class KeyReader {
 
   std::string key(std::string_view name) const { return join_key(key_, name); }
   Origin& origin() { return origin_; }
+  // Throw DeckError about the value of a key, as the functions of Origin do.
+  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view what) const {
+    origin_.refuse(key(name), value, what);
+  }
+  [[noreturn]] void missing(std::string_view name, std::string_view what) const {
+    origin_.missing(key(name), what);
+  }
+  [[noreturn]] void not_modelled(std::string_view name, const Json& value,
+                                 std::string_view remedy) const {
+    origin_.not_modelled(key(name), value, remedy);
+  }
 
   /// Throws DeckError for the first key that no call named, and suggests the nearest key that a
   /// call named, or else the paths that `elsewhere` gives for it.

@@ -19,7 +19,7 @@ class MachineReading {
     if (reader_.any(name) == nullptr) missing(name, remedy);
   }
   void missing(std::string_view name, std::string_view remedy) {
-    reader_.origin().missing(reader_.key(name), std::string(remedy));
+    reader_.missing(name, std::string(remedy));
   }
   template<class T>
   void otherwise(T& field, const T& value) {
@@ -64,7 +64,7 @@ class MachineReading {
   }
   void texts(std::string_view name, std::vector<std::string>& field) {
     for (const Json& text : array_of(name)) {
-      if (!text.is_string()) refuse(name, text, "must be a string");
+      if (!text.is_string()) reader_.refuse(name, text, "must be a string");
       field.push_back(text.get<std::string>());
     }
   }
@@ -78,7 +78,7 @@ class MachineReading {
   void above_0(std::string_view name, std::vector<double>& field) {
     for (const Json& number : array_of(name)) {
       if (!number.is_number() || number.get<double>() <= 0)
-        refuse(name, number, "must be a number above 0");
+        reader_.refuse(name, number, "must be a number above 0");
       field.push_back(number.get<double>());
     }
   }
@@ -97,7 +97,8 @@ class MachineReading {
     double before = 0;
     for (const std::vector<double>& p : rows(name, 2)) {
       if (form.ascending && p[0] <= before)
-        refuse(name, Json(p), fmt::format("sizes must ascend: the point before has {}", before));
+        reader_.refuse(name, Json(p),
+                       fmt::format("sizes must ascend: the point before has {}", before));
       before = p[0];
       field.push_back({p[0] * form.unit, p[1] * us});
     }
@@ -128,9 +129,6 @@ class MachineReading {
     MachineReading reading(reader);
     f(reading);
   }
-  void refuse(std::string_view name, const Json& value, const std::string& why) {
-    reader_.origin().refuse(reader_.key(name), value, why);
-  }
   // Refuses a number that is too large, but right in the unit without its prefix: bytes instead of
   // gigabytes, or per cent instead of a part.
   void refuse_wrong_unit(std::string_view name, const Json& value, double unit, RealRange range) {
@@ -139,14 +137,15 @@ class MachineReading {
     if (!value.is_number() || divisor <= 1 || value.get<double>() <= range.max) return;
     const double meant = value.get<double>() / divisor;
     if (meant <= range.max)
-      refuse(name, value, fmt::format("must be {}: did you mean {:.6g}?", describe(range), meant));
+      reader_.refuse(name, value,
+                     fmt::format("must be {}: did you mean {:.6g}?", describe(range), meant));
   }
   // An absent array is empty.
   const Json& array_of(std::string_view name) {
     static const Json none = Json::array();
     const Json* value = reader_.any(name);
     if (value == nullptr) return none;
-    if (!value->is_array()) refuse(name, *value, "must be an array: write [ … ]");
+    if (!value->is_array()) reader_.refuse(name, *value, "must be an array: write [ … ]");
     return *value;
   }
   // Arrays of `columns` numbers above 0.
@@ -161,10 +160,11 @@ class MachineReading {
           if (n.is_number() && std::isfinite(n.get<double>()) && n.get<double>() > 0)
             numbers.push_back(n.get<double>());
       if (!point.is_array() || numbers.size() != columns || point.size() != columns)
-        refuse(fmt::format("{}[{}]", name, i), point,
-               fmt::format("must be an array of {} numbers above 0, as the name of the key lists "
-                           "them",
-                           columns));
+        reader_.refuse(
+            fmt::format("{}[{}]", name, i), point,
+            fmt::format("must be an array of {} numbers above 0, as the name of the key lists "
+                        "them",
+                        columns));
     }
     return found;
   }
