@@ -149,62 +149,6 @@ constexpr Key expect_keys[] = {
 };
 // clang-format on
 
-}  // namespace
-
-const std::vector<Section>& deck_sections() {
-  static const std::vector<Section> all = [] {
-    std::vector<Section> sections{{"run", run_keys},         {"data", data_keys},
-                                  {"comm", comm_keys},       {"memory", memory_keys},
-                                  {"machine", machine_keys}, {"checkpoint", checkpoint_keys},
-                                  {"perturb", perturb_keys}, {"congestion", congestion_keys},
-                                  {"expect", expect_keys}};
-    for (const auto& some : {model_sections(), torch_sections()})
-      sections.insert(sections.end(), some.begin(), some.end());
-    return sections;
-  }();
-  return all;
-}
-
-std::span<const Key> deck_keys(std::string_view name, std::string_view owner) {
-  for (const Section& section : deck_sections())
-    if (section.path == name && section.owner == owner) return section.keys;
-  throw std::logic_error("no records of this section");
-}
-
-std::string path_of(const Member& member) {
-  const auto found_in = [&](const std::vector<Section>& sections, std::string_view root) {
-    for (const Section& section : sections)
-      for (const Key& key : section.keys)
-        if (key.member.get == member.get)
-          return join_key(join_key(root, section.path), key.alias.empty() ? key.name : key.alias);
-    return std::string();
-  };
-  std::string path = found_in(deck_sections(), "");
-  if (path.empty()) path = found_in(ds_sections(), "deepspeed");
-  if (path.empty()) throw std::logic_error("no record has this member of a deck");
-  return path;
-}
-
-const Key* key_at(std::string_view path) {
-  constexpr std::string_view deepspeed = "deepspeed.";
-  if (path.starts_with(deepspeed)) return ds_key(path.substr(deepspeed.size()));
-  const std::size_t dot = std::min(path.rfind('.'), path.size() - 1);
-  for (const Section& section : deck_sections())
-    if (section.path == path.substr(0, dot))
-      if (const Key* key = find_key(section.keys, path.substr(dot + 1))) return key;
-  return nullptr;
-}
-
-std::vector<std::string> paths_named(std::string_view name) {
-  std::vector<std::string> paths = paths_named(name, deck_sections(), "");
-  for (std::string& path : paths_named(name, ds_sections(), "deepspeed"))
-    paths.push_back(std::move(path));
-  return paths;
-}
-
-namespace {
-
-using enum KeyType;
 using M = ModelSpec;
 
 // The extents of matrix products, and tokens, are 32-bit integers.
@@ -274,22 +218,6 @@ constexpr Key list_keys[] = {
 };
 // clang-format on
 
-}  // namespace
-
-std::span<const Section> model_sections() {
-  static constexpr Section sections[] = {
-      {.path = "model", .keys = model_keys},
-      {.path = "model", .keys = transformer_keys, .owner = "transformer"},
-      {.path = "model", .keys = llama_keys, .owner = "llama"},
-      {.path = "model", .keys = decoder_keys, .owner = "decoder"},
-      {.path = "model", .keys = list_keys, .owner = "list"},
-  };
-  return sections;
-}
-
-namespace {
-
-using enum KeyType;
 using T = TorchSpec;
 
 constexpr double most_modules = 1e6, most_ratio = 1e9;
@@ -351,13 +279,63 @@ constexpr Key offload_policy_keys[] = {
 
 }  // namespace
 
-std::span<const Section> torch_sections() {
-  static constexpr Section sections[] = {
-      {.path = "torch", .keys = torch_keys},
-      {.path = "torch.mp_policy", .keys = mp_policy_keys},
-      {.path = "torch.offload_policy", .keys = offload_policy_keys},
+const std::vector<Section>& deck_sections() {
+  static const std::vector<Section> all{
+      {"run", run_keys},
+      {"data", data_keys},
+      {"comm", comm_keys},
+      {"memory", memory_keys},
+      {"machine", machine_keys},
+      {"checkpoint", checkpoint_keys},
+      {"perturb", perturb_keys},
+      {"congestion", congestion_keys},
+      {"expect", expect_keys},
+      {.path = "model", .keys = model_keys},
+      {.path = "model", .keys = transformer_keys, .owner = "transformer"},
+      {.path = "model", .keys = llama_keys, .owner = "llama"},
+      {.path = "model", .keys = decoder_keys, .owner = "decoder"},
+      {.path = "model", .keys = list_keys, .owner = "list"},
+      {"torch", torch_keys},
+      {"torch.mp_policy", mp_policy_keys},
+      {"torch.offload_policy", offload_policy_keys}};
+  return all;
+}
+
+std::span<const Key> deck_keys(std::string_view name, std::string_view owner) {
+  for (const Section& section : deck_sections())
+    if (section.path == name && section.owner == owner) return section.keys;
+  throw std::logic_error("no records of this section");
+}
+
+std::string path_of(const Member& member) {
+  const auto found_in = [&](const std::vector<Section>& sections, std::string_view root) {
+    for (const Section& section : sections)
+      for (const Key& key : section.keys)
+        if (key.member.get == member.get)
+          return join_key(join_key(root, section.path), key.alias.empty() ? key.name : key.alias);
+    return std::string();
   };
-  return sections;
+  std::string path = found_in(deck_sections(), "");
+  if (path.empty()) path = found_in(ds_sections(), "deepspeed");
+  if (path.empty()) throw std::logic_error("no record has this member of a deck");
+  return path;
+}
+
+const Key* key_at(std::string_view path) {
+  constexpr std::string_view deepspeed = "deepspeed.";
+  if (path.starts_with(deepspeed)) return ds_key(path.substr(deepspeed.size()));
+  const std::size_t dot = std::min(path.rfind('.'), path.size() - 1);
+  for (const Section& section : deck_sections())
+    if (section.path == path.substr(0, dot))
+      if (const Key* key = find_key(section.keys, path.substr(dot + 1))) return key;
+  return nullptr;
+}
+
+std::vector<std::string> paths_named(std::string_view name) {
+  std::vector<std::string> paths = paths_named(name, deck_sections(), "");
+  for (std::string& path : paths_named(name, ds_sections(), "deepspeed"))
+    paths.push_back(std::move(path));
+  return paths;
 }
 
 }  // namespace shardmark

@@ -32,8 +32,4 @@ const std::string& key_path() {
   return path;
 }
 
-/// The sections of each table.
-std::span<const Section> model_sections();
-std::span<const Section> torch_sections();
-
 }  // namespace shardmark

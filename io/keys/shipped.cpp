@@ -48,17 +48,16 @@ FoundFile find_shipped(const std::string& text, const ShippedKind& kind) {
   std::error_code none;
   if (fs::exists(text, none)) return {text};
   std::vector<std::string> names;
+  for (const std::string& path : shipped_files(kind)) {
+    names.push_back(fs::path(path).stem().string());
+    if (names.back() == text) return {path, true};
+  }
   if (!may_be_name(text)) {
-    for (const std::string& path : shipped_files(kind)) names.push_back(fs::path(path).stem());
     const std::string meant = did_you_mean(name_of_file(text), names);
     // Without one, the reader says what is wrong with the path.
     if (meant.empty() || none) return {text};
     throw DeckError(fmt::format("{}: no such file; as a shipped {}, {} {}", text, kind.what, meant,
                                 kind.listing));
-  }
-  for (const std::string& path : shipped_files(kind)) {
-    names.push_back(fs::path(path).stem().string());
-    if (names.back() == text) return {path, true};
   }
   const std::string meant = did_you_mean(text, names);
   throw DeckError(fmt::format("{}: no such file, and no shipped {} has this name: {}{}{}", text,
