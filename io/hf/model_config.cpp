@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <array>
 #include <filesystem>
 
 #include <fmt/core.h>
@@ -182,44 +183,39 @@ constexpr OtherMethod other_methods[] = {
     {"monteclora_config", "random factors"},
 };
 
-// Keys that say where an adapter comes from, or how it is initialised.
-constexpr std::string_view lora_without_effect[] = {"task_type",
-                                                    "peft_type",
-                                                    "auto_mapping",
-                                                    "peft_version",
-                                                    "revision",
-                                                    "inference_mode",
-                                                    "base_model_name_or_path",
-                                                    "fan_in_fan_out",
-                                                    "megatron_core",
-                                                    "qalora_group_size",
-                                                    "runtime_config",
-                                                    "ensure_weight_tying",
-                                                    "loftq_config",
-                                                    "eva_config",
-                                                    "corda_config",
-                                                    "lora_ga_config"};
-
-constexpr std::string_view lora_keys[] = {"r",
-                                          "lora_alpha",
-                                          "use_rslora",
-                                          "target_modules",
-                                          "layers_to_transform",
-                                          "bias",
-                                          "lora_dropout",
-                                          "init_lora_weights",
-                                          "rank_pattern",
-                                          "alpha_pattern",
-                                          "modules_to_save"};
+// Keys that the section is made from, and those that say where an adapter comes from, or how it is
+// initialised.
+constexpr std::array lora_keys{"r",
+                               "lora_alpha",
+                               "use_rslora",
+                               "target_modules",
+                               "layers_to_transform",
+                               "bias",
+                               "lora_dropout",
+                               "init_lora_weights",
+                               "rank_pattern",
+                               "alpha_pattern",
+                               "modules_to_save",
+                               "task_type",
+                               "peft_type",
+                               "auto_mapping",
+                               "peft_version",
+                               "revision",
+                               "inference_mode",
+                               "base_model_name_or_path",
+                               "fan_in_fan_out",
+                               "megatron_core",
+                               "qalora_group_size",
+                               "runtime_config",
+                               "ensure_weight_tying",
+                               "loftq_config",
+                               "eva_config",
+                               "corda_config",
+                               "lora_ga_config"};
 
 bool says_nothing(const Json& value) {
   return value.is_null() || value == false || value == "" ||
          (value.is_structured() && value.empty());
-}
-
-template<std::size_t N>
-bool listed(const std::string_view (&list)[N], std::string_view key) {
-  return std::find(std::begin(list), std::end(list), key) != std::end(list);
 }
 
 void check_lora_keys(Origin& origin, const ModelConfig& c, const Json& all) {
@@ -228,7 +224,7 @@ void check_lora_keys(Origin& origin, const ModelConfig& c, const Json& all) {
                                      [&key = key](const OtherMethod& m) { return m.key == key; });
     if (other != std::end(other_methods)) {
       if (!says_nothing(value)) c.cannot(key, fmt::format("{}: remove the key", other->what));
-    } else if (!listed(lora_without_effect, key) && !listed(lora_keys, key) &&
+    } else if (std::find(lora_keys.begin(), lora_keys.end(), key) == lora_keys.end() &&
                !says_nothing(value)) {
       c.refuse(key, value, "no key of PEFT's LoraConfig (0.21): remove it");
     }

@@ -177,7 +177,8 @@ void describe_rotary(const ModelConfig& c, Json& model, double base, double part
   if (!scaling.is_null()) positions["scaling"] = std::move(scaling);
 }
 
-void describe_window(const ModelConfig& c, Json& model, const Json& length, const Json& windowed) {
+void describe_window(const ModelConfig& c, Json& model, const Json& usual, const Json& windowed) {
+  const Json length = c.find("sliding_window") ? *c.find("sliding_window") : usual;
   if (length.is_null()) return;
   const auto keys = as_integer(length);
   if (!keys || *keys < 1)

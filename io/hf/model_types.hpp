@@ -52,9 +52,10 @@ double yarn_length(double factor, double multiplier);
 /// that have parameters for each.
 void describe_rotary(const ModelConfig& config, Json& model, double base, double part = 1,
                      const char* inner = "");
-/// Sets the window: of all layers, or of those that `windowed` says unless the config does.
-void describe_window(const ModelConfig& config, Json& model, const Json& length,
-                     const Json& windowed);
+/// Sets the window: of all layers, or of those that `windowed` says unless the config does. `usual`
+/// is the length, null for no window, if the config states none.
+void describe_window(const ModelConfig& config, Json& model, const Json& usual = nullptr,
+                     const Json& windowed = true);
 
 /// The rows in model_types_gpt.cpp: models with LayerNorm.
 void describe_gpt2(const ModelConfig& config, Json& model);

@@ -189,8 +189,7 @@ void describe_starcoder2(const ModelConfig& c, Json& model) {
   like_gpt2(c, model, "norm_epsilon");
   if (c.find("initializer_range") == nullptr) model["init_std"] = 0.018042;
   describe_rotary(c, model, 10000);
-  if (c.find("sliding_window") != nullptr)
-    describe_window(c, model, *c.find("sliding_window"), true);
+  describe_window(c, model);
   const bool bias = c.flag("use_bias", true);
   model["attention"]["qkv"] = "separate";
   model["attention"]["qkv_bias"] = bias;

@@ -14,8 +14,7 @@ void describe_optional_window(const ModelConfig& c, Json& model) {
   const std::int64_t first = c.size("max_window_layers", 28);
   Json windowed = Json::array();
   for (std::int64_t l = 0; l < layers; ++l) windowed.push_back(l >= first);
-  describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(4096),
-                  windowed);
+  describe_window(c, model, 4096, windowed);
 }
 
 constexpr std::string_view joined_mlp =
@@ -47,8 +46,7 @@ void describe_later_gemma(const ModelConfig& c, Json& model, double softcap, dou
       c.has("final_logit_softcapping") ? c.real("final_logit_softcapping", 0) : logits_softcap;
   Json windowed = Json::array();
   for (std::int64_t l = 1; l <= period; ++l) windowed.push_back(l % period != 0);
-  describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(4096),
-                  windowed);
+  describe_window(c, model, 4096, windowed);
 }
 
 }  // namespace
@@ -68,8 +66,7 @@ void describe_llama(const ModelConfig& c, Json& model) {
   describe_biases(c, model);
   describe_rms(c, model);
   describe_rotary(c, model, 10000);
-  if (c.find("sliding_window") != nullptr && c.find("layer_types") != nullptr)
-    describe_window(c, model, *c.find("sliding_window"), true);
+  if (c.find("layer_types") != nullptr) describe_window(c, model);
   model["modules"] = llama_modules();
 }
 
@@ -77,10 +74,7 @@ void describe_mistral(const ModelConfig& c, Json& model) {
   describe_rms(c, model);
   describe_rotary(c, model, 10000);
   // Mistral's own default counts only where the key is absent; null means no window.
-  if (!c.has("sliding_window"))
-    describe_window(c, model, 4096, true);
-  else if (c.find("sliding_window") != nullptr)
-    describe_window(c, model, *c.find("sliding_window"), true);
+  describe_window(c, model, c.has("sliding_window") ? Json() : Json(4096));
   model["modules"] = llama_modules();
 }
 
@@ -141,8 +135,7 @@ void describe_gemma3(const ModelConfig& c, Json& model) {
 void describe_phi3(const ModelConfig& c, Json& model) {
   describe_rms(c, model, 1e-5);
   describe_rotary(c, model, 10000);
-  if (c.find("sliding_window") != nullptr)
-    describe_window(c, model, *c.find("sliding_window"), true);
+  describe_window(c, model);
   model["attention"]["qkv"] = "joined";
   model["mlp"]["joined"] = true;
   const std::string_view dropped = dropout(c, "resid_pdrop");
@@ -177,10 +170,10 @@ void describe_smollm3(const ModelConfig& c, Json& model) {
   else
     for (std::int64_t l = 1; l <= period; ++l) rotates.push_back(l % period != 0);
   model["positions"]["rotates"] = rotates;
-  if (c.flag("use_sliding_window") && c.find("sliding_window") != nullptr) {
+  if (c.flag("use_sliding_window")) {
     Json windowed = Json::array();
     for (const Json& turns : rotates) windowed.push_back(turns == false);
-    describe_window(c, model, *c.find("sliding_window"), windowed);
+    describe_window(c, model, nullptr, windowed);
   }
   model["modules"] = llama_modules();
 }

@@ -88,8 +88,7 @@ void describe_mixtral(const ModelConfig& c, Json& model) {
     c.cannot("router_jitter_noise", "it draws random numbers: set it to 0");
   describe_rms(c, model, 1e-5);
   describe_rotary(c, model, 1e6);
-  if (c.find("sliding_window") != nullptr)
-    describe_window(c, model, *c.find("sliding_window"), true);
+  describe_window(c, model);
   describe_experts(c, model, 8, 2);
   model["moe"]["class"] = "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock";
   model["moe"]["normalised"] = true;
@@ -105,8 +104,7 @@ void describe_qwen2_moe(const ModelConfig& c, Json& model) {
     Json windowed = Json::array();
     for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
       windowed.push_back(l % 2 == 0 && l < last);
-    describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(4096),
-                    windowed);
+    describe_window(c, model, 4096, windowed);
   }
   describe_experts(c, model, 60, 4);
   model["moe"]["class"] = "transformers.models.qwen2_moe.modeling_qwen2_moe.Qwen2MoeSparseMoeBlock";
@@ -125,9 +123,7 @@ void describe_qwen3_moe(const ModelConfig& c, Json& model) {
   describe_biases(c, model);
   describe_rms(c, model);
   describe_rotary(c, model, 10000);
-  if (c.flag("use_sliding_window"))
-    describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(4096),
-                    true);
+  if (c.flag("use_sliding_window")) describe_window(c, model, 4096);
   model["norm"]["of_q_and_k"] = "head";
   describe_experts(c, model, 128, 8);
   model["moe"]["class"] = "transformers.models.qwen3_moe.modeling_qwen3_moe.Qwen3MoeSparseMoeBlock";
@@ -213,9 +209,7 @@ void describe_gpt_oss(const ModelConfig& c, Json& model) {
                                      {"attention_factor", yarn_length(32, 1)}};
   if (!c.has("head_dim")) model["attention"]["head_dim"] = 64;
   model["attention"]["sinks"] = true;
-  if (!c.has("sliding_window") || c.find("sliding_window") != nullptr)
-    describe_window(c, model, c.find("sliding_window") ? *c.find("sliding_window") : Json(128),
-                    {true, false});
+  describe_window(c, model, c.has("sliding_window") ? Json() : Json(128), {true, false});
   describe_experts(c, model, 128, 4);
   Json& moe = model["moe"];
   moe["class"] = "transformers.models.gpt_oss.modeling_gpt_oss.GptOssMLP";
