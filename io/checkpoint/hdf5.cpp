@@ -42,33 +42,14 @@ void be_quiet() {  // errors are exceptions here, not text on standard error
   static_cast<void>(once);
 }
 
-int close_type(std::int64_t id) {
-  return H5Tclose(id);
-}
-int close_plist(std::int64_t id) {
-  return H5Pclose(id);
-}
-int close_space(std::int64_t id) {
-  return H5Sclose(id);
-}
-int close_dataset(std::int64_t id) {
-  return H5Dclose(id);
-}
-int close_group(std::int64_t id) {
-  return H5Gclose(id);
-}
-int close_file(std::int64_t id) {
-  return H5Fclose(id);
-}
-
 Hdf5Id property_list(hid_t kind, const std::string& place) {
-  return {made(H5Pcreate(kind), place), close_plist};
+  return {made(H5Pcreate(kind), place), H5Pclose};
 }
 
 // A 16-bit floating-point type from sign, exponent and mantissa. HDF5 1.10 has no name for one.
 Hdf5Id half_type(std::size_t exponent_bits, std::size_t bias, const std::string& place) {
   const std::size_t mantissa_bits = 15 - exponent_bits;
-  Hdf5Id type(made(H5Tcopy(H5T_IEEE_F32LE), place), close_type);
+  Hdf5Id type(made(H5Tcopy(H5T_IEEE_F32LE), place), H5Tclose);
   made(H5Tset_fields(type.get(), 15, mantissa_bits, exponent_bits, 0, mantissa_bits), place);
   made(H5Tset_size(type.get(), 2), place);
   made(H5Tset_ebias(type.get(), bias), place);
@@ -77,10 +58,10 @@ Hdf5Id half_type(std::size_t exponent_bits, std::size_t bias, const std::string&
 
 Hdf5Id type_of(Dtype dtype, const std::string& place) {
   switch (dtype) {
-    case Dtype::fp32: return {made(H5Tcopy(H5T_IEEE_F32LE), place), close_type};
+    case Dtype::fp32: return {made(H5Tcopy(H5T_IEEE_F32LE), place), H5Tclose};
     case Dtype::bf16: return half_type(8, 127, place);
     case Dtype::fp16: return half_type(5, 15, place);
-    case Dtype::int64: return {made(H5Tcopy(H5T_STD_I64LE), place), close_type};
+    case Dtype::int64: return {made(H5Tcopy(H5T_STD_I64LE), place), H5Tclose};
     default: break;
   }
   throw IoError(fmt::format("{}: no HDF5 type for {}", place, to_string(dtype)));
@@ -113,7 +94,7 @@ void Hdf5Dataset::read(std::int64_t first, std::int64_t elems, void* data) const
   if (elems == 0) return;
   const auto start = static_cast<hsize_t>(first), count = static_cast<hsize_t>(elems);
   const std::string where = place();
-  const Hdf5Id memory(made(H5Screate_simple(1, &count, nullptr), where), close_space);
+  const Hdf5Id memory(made(H5Screate_simple(1, &count, nullptr), where), H5Sclose);
   checked(H5Sselect_hyperslab(space_.get(), H5S_SELECT_SET, &start, nullptr, &count, nullptr),
           where, storage_.get());
   const Hdf5Id type = type_of(dtype_, where);
@@ -128,8 +109,7 @@ Hdf5File Hdf5File::create(const std::string& path, std::int64_t alignment_bytes)
   be_quiet();
   Hdf5File file(path, std::make_shared<Hdf5Memory>());
   const Hdf5Id list = file_access(*file.storage_, alignment_bytes, path);
-  file.id_ = {made(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, list.get()), path),
-              close_file};
+  file.id_ = {made(H5Fcreate(path.c_str(), H5F_ACC_EXCL, H5P_DEFAULT, list.get()), path), H5Fclose};
   return file;
 }
 
@@ -138,7 +118,7 @@ Hdf5File Hdf5File::open(const std::string& path) {
   Hdf5File file(path, std::make_shared<Hdf5Disk>(path));
   const Hdf5Id list = file_access(*file.storage_, 1, path);
   file.id_ = {checked(H5Fopen(path.c_str(), H5F_ACC_RDONLY, list.get()), path, file.storage_.get()),
-              close_file};
+              H5Fclose};
   return file;
 }
 
@@ -148,7 +128,7 @@ std::int64_t Hdf5File::create_dataset(const std::string& name, Dtype dtype,
   const std::vector<hsize_t> sizes(shape.begin(), shape.end());
   const Hdf5Id space(
       made(H5Screate_simple(static_cast<int>(sizes.size()), sizes.data(), nullptr), where),
-      close_space);
+      H5Sclose);
   const Hdf5Id list = property_list(H5P_DATASET_CREATE, where);
   made(H5Pset_layout(list.get(), H5D_CONTIGUOUS), where);
   // Every element is written, so its place is not filled first.
@@ -158,7 +138,7 @@ std::int64_t Hdf5File::create_dataset(const std::string& name, Dtype dtype,
   Hdf5Id set(made(H5Dcreate2(id_.get(), name.c_str(), type.get(), space.get(), H5P_DEFAULT,
                              list.get(), H5P_DEFAULT),
                   where),
-             close_dataset);
+             H5Dclose);
   const haddr_t at = H5Dget_offset(set.get());
   if (at == HADDR_UNDEF && H5Sget_simple_extent_npoints(space.get()) != 0) fail_to_make(where);
   made(set.close(), where);
@@ -171,10 +151,10 @@ Hdf5Dataset Hdf5File::open_dataset(const std::string& name, Dtype dtype) const {
   set.file_ = path_, set.name_ = name, set.dtype_ = dtype;
   const std::string where = set.place();
   const auto good = [&](auto id) { return checked(id, where, storage_.get()); };
-  set.id_ = {good(H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT)), close_dataset};
-  set.space_ = {good(H5Dget_space(set.id_.get())), close_space};
-  const Hdf5Id type(good(H5Dget_type(set.id_.get())), close_type);
-  const Hdf5Id list(good(H5Dget_create_plist(set.id_.get())), close_plist);
+  set.id_ = {good(H5Dopen2(id_.get(), name.c_str(), H5P_DEFAULT)), H5Dclose};
+  set.space_ = {good(H5Dget_space(set.id_.get())), H5Sclose};
+  const Hdf5Id type(good(H5Dget_type(set.id_.get())), H5Tclose);
+  const Hdf5Id list(good(H5Dget_create_plist(set.id_.get())), H5Pclose);
   const bool as_required = H5Sget_simple_extent_ndims(set.space_.get()) == 1 &&
                            H5Pget_layout(list.get()) == H5D_CONTIGUOUS &&
                            H5Tequal(type.get(), type_of(dtype, where).get()) > 0;
@@ -188,7 +168,7 @@ Hdf5Dataset Hdf5File::open_dataset(const std::string& name, Dtype dtype) const {
 void Hdf5File::create_group(const std::string& name) {
   Hdf5Id group(
       made(H5Gcreate2(id_.get(), name.c_str(), H5P_DEFAULT, H5P_DEFAULT, H5P_DEFAULT), path_),
-      close_group);
+      H5Gclose);
   made(group.close(), path_);
 }
 

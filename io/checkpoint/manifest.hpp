@@ -14,10 +14,8 @@
 //     part of rank 1   master[0..4]   map [8, 2, 5, 3]   model elements 8 9, 5 6 7
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <map>
-#include <optional>
 #include <string>
 #include <vector>
 

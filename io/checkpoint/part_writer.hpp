@@ -3,7 +3,6 @@
 // with the checksums of each.
 #pragma once
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <optional>

@@ -219,14 +219,10 @@ void check_leaf_module(const DsConfig& c, const Origin& origin) {
 
 // Parts of ZeRO++ that change every value that they transfer.
 void check_quantized(const DsConfig& c, const Origin& origin) {
-  if (c.stage != 3) return;
-  if (c.zero.flag("zero_quantized_nontrainable_weights"))
+  if (c.stage == 3 && c.zero.flag("zero_quantized_nontrainable_weights"))
     origin.not_modelled(c.zero.key("zero_quantized_nontrainable_weights"), true,
                         "the shards of frozen parameters are kept in the model's type, not as int8 "
                         "with scales: remove the key");
-  if (c.zero.flag("zero_quantized_gradients") && !c.zero.flag("reduce_scatter"))
-    origin.refuse(c.zero.key("zero_quantized_gradients"), true,
-                  "needs reduce_scatter: set reduce_scatter, now false, to true");
 }
 
 // A secondary copy stays on the device while its primary is on the host. This combination was not

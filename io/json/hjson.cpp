@@ -4,8 +4,6 @@
 #include <cmath>
 #include <cstdlib>
 
-#include <fmt/core.h>
-
 #include <io/json/hjson.hpp>
 #include <io/json/hjson_cursor.hpp>
 

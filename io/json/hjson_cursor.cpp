@@ -2,8 +2,6 @@
 #include <algorithm>
 #include <cstdint>
 
-#include <fmt/core.h>
-
 #include <io/json/hjson_cursor.hpp>
 #include <io/json/json_source.hpp>
 
@@ -34,11 +32,7 @@ int HjsonCursor::count_line() {
 }
 
 void HjsonCursor::fail(const std::string& reason) const {
-  const std::string_view before = text_.substr(0, at_);
-  const std::size_t last = before.rfind('\n');
-  throw JsonSyntaxError(fmt::format(
-      "line {}, column {}: not JSON: {}", 1 + std::count(before.begin(), before.end(), '\n'),
-      at_ - (last == std::string_view::npos ? 0 : last + 1) + 1, reason));
+  throw JsonSyntaxError(at_place(text_, at_, "not JSON: " + reason));
 }
 
 std::string_view HjsonCursor::since(std::size_t from) const {

@@ -153,10 +153,6 @@ class Builder : public nlohmann::json_sax<Json> {
   // Returns nlohmann's text without its prefix, which counts lines differently.
   std::string describe(std::size_t position, std::string_view what) const {
     const std::size_t at = std::min(position == 0 ? 0 : position - 1, text_.size());
-    const std::string_view before = text_.substr(0, at);
-    const auto line = 1 + std::count(before.begin(), before.end(), '\n');
-    const std::size_t last = before.rfind('\n');
-    const std::size_t column = at - (last == std::string_view::npos ? 0 : last + 1) + 1;
     std::string_view reason = what;
     if (const auto cut = reason.find("] "); cut != std::string_view::npos)
       reason.remove_prefix(cut + 2);
@@ -166,7 +162,7 @@ class Builder : public nlohmann::json_sax<Json> {
     const std::string_view rest = reason.size() > max_reason_chars ? "..." : "";
     reason = reason.substr(0, max_reason_chars);
     for (const char c : reason) clean += (c >= ' ' && c < 127) ? c : '?';
-    return fmt::format("line {}, column {}: not JSON: {}{}", line, column, clean, rest);
+    return at_place(text_, at, fmt::format("not JSON: {}{}", clean, rest));
   }
 
   const std::string& name_;
@@ -191,6 +187,13 @@ Json parse_json(std::string_view text, const std::string& name, JsonRules rules)
   if (!Json::sax_parse(first, last, &builder, nlohmann::detail::input_format_t::json, true, true))
     throw JsonSyntaxError("not JSON");
   return builder.take();
+}
+
+std::string at_place(std::string_view text, std::size_t position, std::string_view what) {
+  const std::string_view before = text.substr(0, position);
+  const std::size_t last = before.rfind('\n');
+  return fmt::format("line {}, column {}: {}", 1 + std::count(before.begin(), before.end(), '\n'),
+                     position - (last == std::string_view::npos ? 0 : last + 1) + 1, what);
 }
 
 std::string brief(const Json& value) {

@@ -33,6 +33,9 @@ Json parse_json(std::string_view text, const std::string& name, JsonRules rules)
 /// file, larger than 64 MiB, empty, or does not contain a JSON object.
 Json read_json_file(const std::string& path, JsonRules rules);
 
+/// Returns "line 3, column 14: what" for a position in a text.
+std::string at_place(std::string_view text, std::size_t position, std::string_view what);
+
 /// Returns `value` as one line for messages, shortened to a readable length. Never throws.
 std::string brief(const Json& value);
 

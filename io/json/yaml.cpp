@@ -123,13 +123,6 @@ Json parse_yaml(const std::string&, const std::string& name) {
 
 namespace {
 
-std::string at(std::string_view text, std::size_t position, std::string_view what) {
-  const std::string_view before = text.substr(0, position);
-  const std::size_t last = before.rfind('\n');
-  return fmt::format("line {}, column {}: {}", 1 + std::count(before.begin(), before.end(), '\n'),
-                     position - (last == std::string_view::npos ? 0 : last + 1) + 1, what);
-}
-
 bool in_word(char c) {
   return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_';
 }
@@ -167,7 +160,7 @@ class Scanner {
       else if (text_.substr(at_, 2) == "/*")
         at_ = std::min(text_.find("*/", at_), text_.size() - 2) + 1;
       else if (auto what = sign(c))
-        return at(text_, at_, *what);
+        return at_place(text_, at_, *what);
     }
     return std::nullopt;
   }
@@ -273,7 +266,7 @@ bool has_braces(const std::vector<Line>& lines) {
 std::optional<std::string> foreign_notation(std::string_view text) {
   const std::vector<Line> lines = lines_of(text);
   if (!has_braces(lines) && is_yaml_line(lines[0].content))
-    return at(text, lines[0].position, yaml_remedy);
+    return at_place(text, lines[0].position, yaml_remedy);
   return Scanner(text).python();
 }
 
@@ -284,7 +277,7 @@ std::optional<std::string> nested_yaml(std::string_view text) {
     if (is_yaml_key(lines[i].content) && lines[i].content.back() == ':' &&
         (lines[i + 1].content.starts_with("- ") ||
          (lines[i + 1].indent > lines[i].indent && is_yaml_key(lines[i + 1].content))))
-      return at(text, lines[i].position, yaml_remedy);
+      return at_place(text, lines[i].position, yaml_remedy);
   return std::nullopt;
 }
 
