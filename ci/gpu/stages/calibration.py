@@ -15,11 +15,10 @@ def run(v):
         shutil.copy(of_stage_4, out)  # a rehearsal need not measure twice
     else:
         quick = [] if v.on_gpu else ["--quick"]
-        o = v.execute([v.program("shardmark"), "calibrate", "--out", str(out), "--disk",
-                       str(v.work)] + quick, 240)
+        o = v.execute(v.command("calibrate", "--out", str(out), "--disk", str(v.work), *quick), 240)
         if not v.check("calibrate", o.status == 0 and out.exists(), o.why()):
             return
-    o = v.execute([v.program("shardmark"), "machine", "check", str(out)], 30)
+    o = v.execute(v.command("machine", "check", str(out)), 30)
     v.check("machine check", o.status == 0, o.why())
     products = [us for p in json.loads(out.read_text())["device"].get("products", [])
                 for *_, us in p["m_n_k_batch_us"]]
@@ -35,11 +34,9 @@ def predict(v, name, machine):
         return v.skip(f"{name}: predicted / measured", "stage 3 measured no speed")
     text = next(line["text"] for line in reversed(v.book.lines)
                 if line["what"] == f"{name}, stage 0: tokens/s")
-    command = [v.program("shardmark"), "predict", v.deck(name), "--machine", str(machine), "--format",
-               "json"]
-    for key_value in models.sets(v, name) + PLAIN + [micro_key(text.split()[-1])]:
-        command += ["--set", key_value]
-    o = v.execute(command, 60)
+    sets = models.sets(v, name) + PLAIN + [micro_key(text.split()[-1])]
+    o = v.execute(v.command("predict", v.deck(name), "--machine", str(machine), "--format", "json",
+                            sets=sets), 60)
     if v.check(f"{name}: predict", o.status == 0, o.why()):
         point = json.loads(o.text)["points"][0]
         v.figure(f"{name}: predicted / measured", point["tokens_per_s"] / measured)

@@ -19,13 +19,11 @@ def run(v):
 
 
 def peer_figure(v, what, key, name, unit):
-    o = v.peer("device.py", what, *([] if v.on_gpu else ["--device", "cpu"]), limit_s=60)
-    if o.status != 0 or not o.json_lines():
-        v.skip(name, f"PyTorch: {o.why()}")
+    line = v.peer_line(name, "device.py", what, limit_s=60)
+    if line is None:
         return None
-    value = o.json_lines()[-1][key]
-    v.figure(name, value, unit)
-    return value
+    v.figure(name, line[key], unit)
+    return line[key]
 
 
 def attention(v):
@@ -38,11 +36,9 @@ def attention(v):
         if not v.check(f"bench_attention {name}", o.status == 0 and o.json_lines() != [], o.why()):
             continue
         ours = o.json_lines()[-1]
-        p = v.peer("device.py", "attention", *words, *([] if v.on_gpu else ["--device", "cpu"]))
-        if p.status != 0 or not p.json_lines():
-            v.skip(f"flash attention {name}", f"PyTorch: {p.why()}")
+        flash = v.peer_line(f"flash attention {name}", "device.py", "attention", *words)
+        if flash is None:
             continue
-        flash = p.json_lines()[-1]
         for part in ("forward", "backward"):
             v.figure(f"attention {part} {name}: flash's time / ours",
                      flash[f"{part}_ms"] / ours[f"{part}_ms"], target=">= 0.8",
@@ -65,11 +61,8 @@ def best_products(v):
 def streams(v, copy_gb_per_s):
     """The kernels of llama-1b's layers, from a machine file that is measured for that deck."""
     out = v.book.folder / "kernels.json"
-    command = [v.program("shardmark"), "calibrate", "--quick", "--out", str(out), "--disk", str(v.work),
-               "--for", v.deck("llama-1b")]
-    for key_value in models.sets(v, "llama-1b"):
-        command += ["--set", key_value]
-    o = v.execute(command, 150)
+    o = v.execute(v.command("calibrate", "--quick", "--out", str(out), "--disk", str(v.work), "--for",
+                            v.deck("llama-1b"), sets=models.sets(v, "llama-1b")), 150)
     if not v.check("kernels by calibrate", o.status == 0, o.why()):
         return
     for name, rate in sorted(bandwidths(json.loads(out.read_text())).items(), key=lambda r: r[1]):

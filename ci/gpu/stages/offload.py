@@ -10,7 +10,7 @@ DIRECTIONS = ("device_to_host", "host_to_device")
 
 
 def run(v):
-    o = v.peer("device.py", "link", *([] if v.on_gpu else ["--device", "cpu"]), limit_s=60)
+    o = v.peer("device.py", "link", limit_s=60)
     best = {line["what"]: line["gb_per_s"] for line in o.json_lines()}
     for direction in DIRECTIONS:
         if direction in best:
@@ -35,8 +35,7 @@ def checkpoints(v):
     r = v.shardmark(v.deck("checkpoint-8b"), sets, limit_s=120)
     if not v.check_valid("checkpoints", r):
         return
-    o = v.peer("device.py", "file", str(v.work), *([] if v.on_gpu else ["--device", "cpu"]),
-               limit_s=60)
+    o = v.peer("device.py", "file", str(v.work), limit_s=60)
     plain = o.json_lines()
     if not plain:
         v.skip("a plain copy to a file", f"PyTorch: {o.why()}")

@@ -113,6 +113,10 @@ class Visit:
     def program(self, name):
         return str(self.root / "bin" / name)
 
+    def command(self, *words, sets=()):
+        """A command of `shardmark`, with these changes to its deck."""
+        return [self.program("shardmark"), *words] + set_options(sets)
+
     def has(self, name):
         return os.access(self.program(name), os.X_OK)
 
@@ -182,9 +186,7 @@ class Visit:
 
     def shardmark(self, deck, sets=(), ranks=1, limit_s=90, environment=None, per_rank=None):
         out = self.work / f"run-{next(self.runs)}"
-        command = [self.program("shardmark"), "run", deck, "--out", str(out)]
-        for key_value in sets:
-            command += ["--set", key_value]
+        command = self.command("run", deck, "--out", str(out), sets=sets)
         return Run(self.execute(self.mpi(ranks, command, per_rank), limit_s, environment), out)
 
     def together(self, checks):
@@ -196,8 +198,16 @@ class Visit:
 
     def peer(self, script, *arguments, limit_s=120):
         """A script of peers/ under this Python, with the machine's own libraries."""
-        return self.execute([sys.executable, str(self.root / "peers" / script), *arguments], limit_s,
-                            own_libraries=False)
+        device = [] if self.on_gpu else ["--device", "cpu"]
+        return self.execute([sys.executable, str(self.root / "peers" / script), *arguments, *device],
+                            limit_s, own_libraries=False)
+
+    def peer_line(self, what, script, *arguments, limit_s=120):
+        """The last line of JSON of a peer. None, and `what` is skipped, if it cannot say it."""
+        o = self.peer(script, *arguments, limit_s=limit_s)
+        if o.status == 0 and o.json_lines():
+            return o.json_lines()[-1]
+        return self.skip(what, f"PyTorch: {o.why()}")
 
     # ---- results -------------------------------------------------------------------------------
 
@@ -214,6 +224,10 @@ class Visit:
 
     def skip(self, what, why):
         self.book.note("skip", what, why)
+
+
+def set_options(sets):
+    return [word for key_value in sets for word in ("--set", key_value)]
 
 
 def die_with_the_visit():

@@ -24,10 +24,8 @@ def sanitize(v):
         for stage in (None, 0, 3):
             program = [v.program("cuda_check")]
             if stage is not None:
-                program = [v.program("shardmark"), "run", v.deck(f"gpt-tiny-z{stage}"), "--out",
-                           str(v.work / "sanitized")]
-                for key_value in FEW + ["model.hidden=64"]:
-                    program += ["--set", key_value]
+                program = v.command("run", v.deck(f"gpt-tiny-z{stage}"), "--out",
+                                    str(v.work / "sanitized"), sets=FEW + ["model.hidden=64"])
             o = v.execute([tool, "--tool", kind, "--error-exitcode", "99"] + program, 120)
             what = "cuda_check" if stage is None else f"a run at stage {stage}"
             # 77: there is no GPU, so that nothing was run.
@@ -42,9 +40,7 @@ def profile(v):
         "run.activation_checkpointing=false", "deepspeed.zero_optimization.stage=0"]
     bare = v.shardmark(v.deck("llama-1b"), sets)
     v.check_valid("two layers of llama-1b", bare)
-    command = [v.program("shardmark"), "run", v.deck("llama-1b"), "--out", str(v.work / "profiled")]
-    for key_value in sets:
-        command += ["--set", key_value]
+    command = v.command("run", v.deck("llama-1b"), "--out", str(v.work / "profiled"), sets=sets)
     # Clocks are left as they are; a step's kernels are a few hundred launches.
     ncu = [tool, "--csv", "--clock-control", "none"]
     o = v.execute(ncu + ["--metrics", METRICS] + command, 240)

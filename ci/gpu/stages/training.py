@@ -5,6 +5,7 @@ the same visit."""
 import json
 
 from . import models
+from .programs import set_options
 
 PLAIN = ["run.activation_checkpointing=false", "deepspeed.zero_optimization.stage=0"]
 
@@ -34,10 +35,8 @@ def largest_micro_batch(v, name):
                    "--format=csv,noheader,nounits"], 30, own_libraries=False)
     gib = float(o.last_line()) / 1024 * 0.9
     for micro in (8, 4, 2, 1):
-        command = [v.program("shardmark"), "plan", v.deck(name), "--ranks", "1", "--format", "json"]
-        for key_value in PLAIN + [micro_key(micro), f"memory.device_gib={gib:.2f}"]:
-            command += ["--set", key_value]
-        o = v.execute(command, 60)
+        sets = PLAIN + [micro_key(micro), f"memory.device_gib={gib:.2f}"]
+        o = v.execute(v.command("plan", v.deck(name), "--ranks", "1", "--format", "json", sets=sets), 60)
         if o.status == 0 and json.loads(o.text)["memory"]["device"].get("fits"):
             return micro
     return None
@@ -69,15 +68,10 @@ def beside_pytorch(v, name, micro, ours):
         what = f"{name}: ShardMark / PyTorch {mode}"
         arguments = ["--micro-batch", str(micro), "--steps", "10" if v.on_gpu else "2"]
         arguments += ["--compile"] if mode == "compiled" else []
-        arguments += [] if v.on_gpu else ["--device", "cpu"]
-        for key_value in models.sets(v, name):
-            if key_value.startswith("model."):
-                arguments += ["--set", key_value]
-        o = v.peer("train.py", v.deck(name), *arguments, limit_s=150)
-        if o.status != 0 or not o.json_lines():
-            v.skip(what, f"PyTorch: {o.why()}")
+        arguments += set_options(s for s in models.sets(v, name) if s.startswith("model."))
+        peer = v.peer_line(what, "train.py", v.deck(name), *arguments, limit_s=150)
+        if peer is None:
             continue
-        peer = o.json_lines()[-1]
         v.figure(f"{name}: PyTorch {mode}", peer["tokens_per_s"], "tokens/s",
                  text=f"{(peer['peak_bytes'] or 0) / 2**30:.1f} GiB, torch {peer['torch']}")
         if ours is None:
