@@ -5,7 +5,6 @@
 // their limit.
 //
 //     bench_limits TURNS DECK [KEY=VALUE ...]
-#include <cstdlib>
 #include <cstring>
 #include <numeric>
 
@@ -241,11 +240,7 @@ void bench(const Machine& machine, int turns, const std::string& deck,
                         return std::make_unique<TimedModel>(std::move(model), matmul, times);
                       });
   times.executor = &session.executor();
-  session.step();
-  session.matmul->record(true);
-  session.step();
-  session.matmul->record(false);
-  ProductReplay products(session.matmul->recorded(), Profile{}.workspace_cap_bytes);
+  ProductReplay products(session.products_of_step(), Profile{}.workspace_cap_bytes);
   const EnumArray<Part, double> bytes = bytes_by_part(session.program);
   Bandwidth bandwidth;
   listen();
@@ -275,7 +270,5 @@ void bench(const Machine& machine, int turns, const std::string& deck,
 
 int main(int argc, char** argv) {
   using namespace shardmark::bench;
-  return run_bench(argc, argv, 2, "bench_limits TURNS DECK [KEY=VALUE ...]", [&](const Machine& m) {
-    bench(m, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
-  });
+  return run_deck_bench(argc, argv, "bench_limits", bench);
 }

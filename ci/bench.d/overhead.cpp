@@ -4,7 +4,6 @@
 // collectives) times the number of events of a real step is compared with the time of that step.
 //
 //     bench_overhead TURNS DECK [KEY=VALUE ...]
-#include <cstdlib>
 
 #include <ci/bench.d/session.hpp>
 #include <ci/bench.d/turns.hpp>
@@ -52,7 +51,5 @@ void bench(const Machine& machine, int turns, const std::string& deck,
 
 int main(int argc, char** argv) {
   using namespace shardmark::bench;
-  return run_bench(argc, argv, 2, "bench_overhead TURNS DECK [KEY=VALUE ...]", [&](const Machine& m) {
-    bench(m, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
-  });
+  return run_deck_bench(argc, argv, "bench_overhead", bench);
 }

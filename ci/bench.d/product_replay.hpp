@@ -15,9 +15,19 @@
 
 namespace shardmark::bench {
 
+/// The bytes of an operand of a product.
 inline std::int64_t bytes_of_operand(std::int64_t rows, std::int64_t ld, std::int64_t batch, std::int64_t stride,
                       Dtype type) {
   return ((batch - 1) * stride + rows * ld) * dtype_bytes(type);
+}
+inline std::int64_t a_bytes(const MatMulShape& s) {
+  return bytes_of_operand(s.transpose_a ? s.k : s.m, s.lda, s.batch, s.stride_a, s.type);
+}
+inline std::int64_t b_bytes(const MatMulShape& s) {
+  return bytes_of_operand(s.transpose_b ? s.n : s.k, s.ldb, s.batch, s.stride_b, s.type);
+}
+inline std::int64_t c_bytes(const MatMulShape& s) {
+  return bytes_of_operand(s.m, s.ldc, s.batch, s.stride_c, s.c_type);
 }
 
 /// The products of a step, one after the other without anything between them. The largest operand of
@@ -61,15 +71,6 @@ class ProductReplay {
   using Bytes = Kokkos::View<std::byte*, Space::memory_space>;
   static constexpr std::int64_t far_bytes = std::int64_t{1} << 30;
 
-  static std::int64_t a_bytes(const MatMulShape& s) {
-    return bytes_of_operand(s.transpose_a ? s.k : s.m, s.lda, s.batch, s.stride_a, s.type);
-  }
-  static std::int64_t b_bytes(const MatMulShape& s) {
-    return bytes_of_operand(s.transpose_b ? s.n : s.k, s.ldb, s.batch, s.stride_b, s.type);
-  }
-  static std::int64_t c_bytes(const MatMulShape& s) {
-    return bytes_of_operand(s.m, s.ldc, s.batch, s.stride_c, s.c_type);
-  }
   // About 1/1024 in every type, so that sums neither overflow nor become denormal.
   static void fill(const Bytes& bytes) { Kokkos::deep_copy(bytes, std::byte{0x3a}); }
 

@@ -3,7 +3,6 @@
 // of that step in the same order without anything between them.
 //
 //     bench_products TURNS DECK [KEY=VALUE ...]
-#include <cstdlib>
 
 #include <ci/bench.d/product_replay.hpp>
 #include <ci/bench.d/session.hpp>
@@ -15,11 +14,7 @@ namespace {
 void bench(const Machine& machine, int turns, const std::string& deck,
            const std::vector<std::string>& sets) {
   DeckSession session(machine, deck, sets);
-  session.step();
-  session.matmul->record(true);
-  session.step();
-  session.matmul->record(false);
-  ProductReplay replay(session.matmul->recorded(), Profile{}.workspace_cap_bytes);
+  ProductReplay replay(session.products_of_step(), Profile{}.workspace_cap_bytes);
   replay.run(*session.context);
   std::vector<double> steps, products;
   for (int turn = 0; turn < turns; ++turn) {
@@ -42,7 +37,5 @@ void bench(const Machine& machine, int turns, const std::string& deck,
 
 int main(int argc, char** argv) {
   using namespace shardmark::bench;
-  return run_bench(argc, argv, 2, "bench_products TURNS DECK [KEY=VALUE ...]", [&](const Machine& m) {
-    bench(m, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
-  });
+  return run_deck_bench(argc, argv, "bench_products", bench);
 }

@@ -2,6 +2,7 @@
 // A session of a deck in this process, as the driver opens it, without self-check and report.
 #pragma once
 
+#include <cstdlib>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -88,6 +89,14 @@ class DeckSession {
     executor().trace(nullptr);
     return trace;
   }
+  /// The matrix products of one step, in their order. Runs two steps, of which the first may differ.
+  std::span<const MatMulShape> products_of_step() {
+    step();
+    matmul->record(true);
+    step();
+    matmul->record(false);
+    return matmul->recorded();
+  }
   Executor& executor() { return session_->executor(); }
   StepRunner& runner() { return session_->steps(); }
 
@@ -128,6 +137,14 @@ int run_bench(int argc, char** argv, int least, const std::string& usage, const 
     abort_all(machine.world.comm(), e.status());
   }
   return 0;
+}
+
+/// The main of a program NAME TURNS DECK [KEY=VALUE ...].
+template<class Bench>
+int run_deck_bench(int argc, char** argv, const std::string& name, const Bench& bench) {
+  return run_bench(argc, argv, 2, name + " TURNS DECK [KEY=VALUE ...]", [&](const Machine& m) {
+    bench(m, std::atoi(argv[1]), argv[2], {argv + 3, argv + argc});
+  });
 }
 
 }  // namespace shardmark::bench

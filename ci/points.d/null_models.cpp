@@ -11,6 +11,22 @@ bool same_model(const PublishedModel& a, const PublishedModel& b) {
          a.vocab == b.vocab && a.sequence == b.sequence;
 }
 
+// GPUs whose names begin alike. The peak is that of 16-bit products.
+struct Kind {
+  const char *gpu, *generation;
+  double peak_flops;
+};
+constexpr Kind kinds[] = {{"V100", "volta", 125e12},   {"A100", "ampere", 312e12},
+                          {"H100", "hopper", 989e12},  {"H200", "hopper", 989e12},
+                          {"GH200", "hopper", 989e12}, {"B200", "blackwell", 2250e12},
+                          {"MI2", "cdna 2", 191.5e12}, {"MI3", "cdna 3", 1307e12}};
+
+const Kind* kind_of(const Point& p) {
+  for (const Kind& kind : kinds)
+    if (p.gpu.starts_with(kind.gpu)) return &kind;
+  return nullptr;
+}
+
 // FLOPs of a step of one GPU, recomputation included where the source tells it.
 double hardware_flops(const Point& p) {
   const auto h = static_cast<double>(p.model.hidden), l = static_cast<double>(p.model.layers);
@@ -24,25 +40,14 @@ double hardware_flops(const Point& p) {
 }  // namespace
 
 std::string generation_of(const Point& p) {
-  static const std::pair<const char*, const char*> kinds[] = {
-      {"V100", "volta"}, {"A100", "ampere"}, {"H100", "hopper"},   {"H200", "hopper"},
-      {"GH200", "hopper"}, {"B200", "blackwell"}, {"MI2", "cdna 2"}, {"MI3", "cdna 3"}};
-  for (const auto& [gpu, generation] : kinds)
-    if (p.gpu.rfind(gpu, 0) == 0) return generation;
-  return p.gpu;
+  const Kind* kind = kind_of(p);
+  return kind != nullptr ? kind->generation : p.gpu;
 }
 
 double part_of_peak(const Point& p) {
-  static const std::pair<const char*, double> peaks[] = {{"volta", 125e12},
-                                                         {"ampere", 312e12},
-                                                         {"hopper", 989e12},
-                                                         {"blackwell", 2250e12},
-                                                         {"cdna 2", 191.5e12},
-                                                         {"cdna 3", 1307e12}};
-  double peak = 312e12;
-  for (const auto& [name, known] : peaks)
-    if (generation_of(p) == name) peak = known;
-  return hardware_flops(p) / p.step_s / peak;
+  constexpr double usual = 312e12;
+  const Kind* kind = kind_of(p);
+  return hardware_flops(p) / p.step_s / (kind != nullptr ? kind->peak_flops : usual);
 }
 
 double rate_of(const Point& p, double seconds) {

@@ -7,7 +7,6 @@
 #include <ci/bench.d/gpu/device.hpp>
 #include <fmt/core.h>
 
-#include <core/error.hpp>
 #include <core/nn/gpu/attention_kernels.hpp>
 
 int main(int argc, char** argv) try {

@@ -7,6 +7,7 @@
 #include <set>
 
 #include <ci/bench.d/gpu/device.hpp>
+#include <ci/bench.d/product_replay.hpp>
 #include <ci/bench.d/session.hpp>
 #include <fmt/core.h>
 
@@ -18,24 +19,14 @@ namespace {
 std::vector<MatMulShape> shapes_of(const Machine& machine, const std::string& deck,
                                    const std::vector<std::string>& sets) {
   DeckSession session(machine, deck, sets);
-  session.step();
-  session.matmul->record(true);
-  session.step();
-  const auto all = session.matmul->recorded();
+  const auto all = session.products_of_step();
   const std::set<MatMulShape> different(all.begin(), all.end());
   return {different.begin(), different.end()};
 }
 
-std::int64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t batch, std::int64_t stride,
-                      Dtype type) {
-  return ((batch - 1) * stride + rows * ld) * dtype_bytes(type);
-}
-
 void compare(device::blas::Handle handle, const MatMulShape& s) {
   const std::int64_t workspace_bytes = Profile{}.workspace_cap_bytes;
-  const DeviceBytes a(bytes_of(s.transpose_a ? s.k : s.m, s.lda, s.batch, s.stride_a, s.type)),
-      b(bytes_of(s.transpose_b ? s.n : s.k, s.ldb, s.batch, s.stride_b, s.type)),
-      c(bytes_of(s.m, s.ldc, s.batch, s.stride_c, s.c_type)), bias(s.n * dtype_bytes(s.type)),
+  const DeviceBytes a(a_bytes(s)), b(b_bytes(s)), c(c_bytes(s)), bias(s.n * dtype_bytes(s.type)),
       workspace(workspace_bytes);
   const device::ProductOperands p{a.data(), b.data(), c.data(), s.bias ? bias.data() : nullptr};
   constexpr int most = 16, repeats = 10;
