@@ -92,8 +92,9 @@ void describe_olmoe(const ModelConfig& config, Json& model);
 void describe_deepseek_v3(const ModelConfig& config, Json& model);
 void describe_gpt_oss(const ModelConfig& config, Json& model);
 
-/// Sets the biases of all four projections of attention, and of the MLP; `attention` is the
-/// default.
+/// Sets whether all four projections of attention have biases.
+void set_attention_biases(Json& model, bool biased);
+/// Sets the biases of attention and of the MLP by a config; `attention` is the default.
 void describe_biases(const ModelConfig& config, Json& model, bool attention = false);
 /// Sets the epsilon of RMSNorm.
 void describe_rms(const ModelConfig& config, Json& model, double eps = 1e-6);

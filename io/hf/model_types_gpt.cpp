@@ -46,10 +46,8 @@ void describe_gpt_neox(const ModelConfig& c, Json& model) {
   model["mlp"]["activation"] = "gelu";
   model["kv_heads"] = model["heads"];
   describe_rotary(c, model, 10000, 0.25);
-  const bool biased = c.flag("attention_bias", true);
   model["attention"]["qkv"] = "grouped";
-  model["attention"]["qkv_bias"] = biased;
-  model["attention"]["bias"] = biased;
+  set_attention_biases(model, c.flag("attention_bias", true));
   if (c.flag("use_parallel_residual", true)) model["block"]["kind"] = "parallel_two_norms";
   const std::string_view dropped = dropout(c, "hidden_dropout");
   model["modules"] = modules_of(
@@ -192,8 +190,7 @@ void describe_starcoder2(const ModelConfig& c, Json& model) {
   describe_window(c, model);
   const bool bias = c.flag("use_bias", true);
   model["attention"]["qkv"] = "separate";
-  model["attention"]["qkv_bias"] = bias;
-  model["attention"]["bias"] = bias;
+  set_attention_biases(model, bias);
   model["mlp"]["bias"] = bias;
   model["modules"] =
       llama_modules({.mlp = "~mlp.c_fc:fc ~mlp.c_proj:mlp_proj ~mlp.act:function@fc"});
@@ -218,9 +215,7 @@ void describe_cohere(const ModelConfig& c, Json& model) {
   describe_rotary(c, model, 500000);
   model["positions"]["neighbours"] = true;
   model["block"]["kind"] = "parallel";
-  const bool biased = c.flag("attention_bias");
-  model["attention"]["qkv_bias"] = biased;
-  model["attention"]["bias"] = biased;
+  set_attention_biases(model, c.flag("attention_bias"));
   model["ends"]["logits_factor"] = c.real("logit_scale", 0.0625);
   model["modules"] = llama_modules({.norms = one_norm});
 }
@@ -231,9 +226,7 @@ void describe_olmo(const ModelConfig& c, Json& model) {
   model["norm"]["eps"] = 1e-5;
   model["norm"]["weight"] = false;
   describe_rotary(c, model, 10000);
-  const bool biased = c.flag("attention_bias");
-  model["attention"]["qkv_bias"] = biased;
-  model["attention"]["bias"] = biased;
+  set_attention_biases(model, c.flag("attention_bias"));
   model["modules"] = llama_modules();
 }
 

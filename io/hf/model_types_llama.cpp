@@ -51,10 +51,13 @@ void describe_later_gemma(const ModelConfig& c, Json& model, double softcap, dou
 
 }  // namespace
 
-void describe_biases(const ModelConfig& c, Json& model, bool attention) {
-  const bool biased = c.flag("attention_bias", attention);
+void set_attention_biases(Json& model, bool biased) {
   model["attention"]["qkv_bias"] = biased;
   model["attention"]["bias"] = biased;
+}
+
+void describe_biases(const ModelConfig& c, Json& model, bool attention) {
+  set_attention_biases(model, c.flag("attention_bias", attention));
   model["mlp"]["bias"] = c.flag("mlp_bias");
 }
 

@@ -25,23 +25,28 @@ void describe_experts(const ModelConfig& c, Json& model, std::int64_t experts,
     model["moe"]["balance_loss"] = c.real("router_aux_loss_coef", balance_loss);
 }
 
+// Sets which layers have experts, by their numbers. A model in which none has them is dense.
+template<class Has>
+void set_expert_layers(Json& model, const Has& has_experts) {
+  Json layers = Json::array();
+  for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
+    layers.push_back(has_experts(l));
+  if (std::find(layers.begin(), layers.end(), true) == layers.end())
+    model["moe"] = nullptr;
+  else if (std::find(layers.begin(), layers.end(), false) != layers.end())
+    model["moe"]["layers"] = layers;
+}
+
 // Which layers have experts, in the classes of Qwen: every so many, without those that are listed.
 void describe_sparse_layers(const ModelConfig& c, Json& model) {
   const std::int64_t step = c.size("decoder_sparse_step", 1);
   const Json* dense = c.find("mlp_only_layers");
   if (dense != nullptr && !dense->is_array())
     c.refuse("mlp_only_layers", *dense, "must be a list of numbers of layers");
-  Json layers = Json::array();
-  for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
-    layers.push_back(
-        (l + 1) % step == 0 &&
-        (dense == nullptr || std::find(dense->begin(), dense->end(), l) == dense->end()));
-  if (std::find(layers.begin(), layers.end(), true) == layers.end()) {
-    model["moe"] = nullptr;  // a dense model
-    return;
-  }
-  if (std::find(layers.begin(), layers.end(), false) != layers.end())
-    model["moe"]["layers"] = layers;
+  set_expert_layers(model, [&](std::int64_t l) {
+    return (l + 1) % step == 0 &&
+           (dense == nullptr || std::find(dense->begin(), dense->end(), l) == dense->end());
+  });
 }
 
 // Layers before a certain one are dense.
@@ -50,13 +55,7 @@ void dense_first_layers(const ModelConfig& c, Json& model) {
   const auto first = given != nullptr ? as_integer(*given) : 3;
   if (!first || *first < 0)
     c.refuse("first_k_dense_replace", *given, "must be a number of layers, at least 0");
-  Json layers = Json::array();
-  for (std::int64_t l = 0; l < model["layers"].get<std::int64_t>(); ++l)
-    layers.push_back(l >= *first);
-  if (std::find(layers.begin(), layers.end(), true) == layers.end())
-    model["moe"] = nullptr;
-  else if (*first > 0)
-    model["moe"]["layers"] = layers;
+  set_expert_layers(model, [&](std::int64_t l) { return l >= *first; });
 }
 
 // Scaled rotary positions change the scale of latent attention.
