@@ -51,23 +51,20 @@ void fold_all(const void* data, std::int64_t elems, std::int64_t block, const We
     *out++ = fold_block(x + i, std::min(block, elems - i), weights);
 }
 
-// Half the distance from 1 to the next larger value of the type.
-double unit_roundoff(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::fp64: return 0x1p-53;
-    case Dtype::bf16: return 0x1p-8;
-    case Dtype::fp16: return 0x1p-11;
-    default: return 0x1p-24;
-  }
-}
+struct FloatingType {
+  double unit_roundoff;  // half the distance from 1 to the next larger value
+  // The absolute error near zero: results below the smallest normal value may be flushed to zero;
+  // those of fp16 are made in fp32 and rounded to a multiple of 2^-24.
+  double least_step;
+  double largest;
+};
 
-// The absolute error near zero: results below the smallest normal value may be flushed to zero;
-// those of fp16 are made in fp32 and rounded to a multiple of 2^-24.
-double least_step(Dtype dtype) {
+FloatingType floating_type(Dtype dtype) {
   switch (dtype) {
-    case Dtype::fp64: return std::numeric_limits<double>::min();
-    case Dtype::fp16: return 0x1p-24;
-    default: return 0x1p-126;
+    case Dtype::fp64: return {0x1p-53, 0x1p-1022, std::numeric_limits<double>::max()};
+    case Dtype::bf16: return {0x1p-8, 0x1p-126, 0x1.fep127};
+    case Dtype::fp16: return {0x1p-11, 0x1p-24, 65504};
+    default: return {0x1p-24, 0x1p-126, std::numeric_limits<float>::max()};
   }
 }
 
@@ -123,7 +120,8 @@ std::int64_t block_elems(Dtype dtype, std::int64_t elems) {
 
 double rounding_bound(Dtype dtype, int size, std::int64_t block, const BlockSum& sent,
                       const BlockSum& received, double factor, bool rounds_each_sum) {
-  const double u = unit_roundoff(dtype);
+  const FloatingType type = floating_type(dtype);
+  const double u = type.unit_roundoff;
   const bool narrow = dtype_bytes(dtype) == 2;
   const double in_sum = narrow && !rounds_each_sum ? 0x1p-24 : u;
   const double result = factor * received.magnitude;
@@ -132,17 +130,12 @@ double rounding_bound(Dtype dtype, int size, std::int64_t block, const BlockSum&
   const double folding =
       gamma(static_cast<double>(block + size + 4), 0x1p-53) * (sent.magnitude + result);
   const double flushed =
-      sent.magnitude > 0 ? static_cast<double>(block) * size * factor * least_step(dtype) : 0;
+      sent.magnitude > 0 ? static_cast<double>(block) * size * factor * type.least_step : 0;
   return sums + last * result + folding + flushed;
 }
 
 double largest(Dtype dtype) {
-  switch (dtype) {
-    case Dtype::fp64: return std::numeric_limits<double>::max();
-    case Dtype::fp16: return 65504;
-    case Dtype::bf16: return 0x1.fep127;
-    default: return std::numeric_limits<float>::max();
-  }
+  return floating_type(dtype).largest;
 }
 
 }  // namespace shardmark

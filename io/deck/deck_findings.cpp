@@ -11,18 +11,10 @@
 namespace shardmark {
 namespace {
 
-std::string_view heading(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::warning: return "Warnings";
-    case FindingKind::assumed: return "Assumed, because nothing states it";
-    case FindingKind::ignored: return "What DeepSpeed or PEFT does not know and ignores";
-    case FindingKind::no_effect: return "Keys without effect here";
-    case FindingKind::filled: return "What each \"auto\" became";
-    case FindingKind::derived: return "Inferred";
-    case FindingKind::defaulted: return "Defaults taken";
-  }
-  return "?";
-}
+constexpr auto headings = enum_names<FindingKind>(
+    "Warnings", "Assumed, because nothing states it",
+    "What DeepSpeed or PEFT does not know and ignores", "Keys without effect here",
+    "What each \"auto\" became", "Inferred", "Defaults taken");
 
 // A key that changes nothing says so for all below it. The section of a schedule that the deck does
 // not have has no defaults.
@@ -75,7 +67,7 @@ std::string format_findings(const LoadedDeck& loaded, const std::vector<Finding>
                   loaded.deck.zero.stage, to_string(loaded.deck.run.schedule), loaded.hash);
   for (std::size_t i = 0; i < findings.size(); ++i) {
     const Finding& f = findings[i];
-    if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", heading(f.kind));
+    if (i == 0 || f.kind != findings[i - 1].kind) text += fmt::format("{}\n", headings[f.kind]);
     const bool has_value = f.kind == FindingKind::assumed || f.kind >= FindingKind::filled;
     const char* sign = has_value ? " =" : ":";
     text += fmt::format("  {}{} {}\n", printable(f.key), sign, printable(f.text));

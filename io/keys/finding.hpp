@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include <core/enum_array.hpp>
+
 namespace shardmark {
 
 /// The kinds, in the order in which `deck check` lists them.
@@ -19,6 +21,8 @@ enum class FindingKind : std::uint8_t {
   derived,    // inferred from other keys, such as the batch triple
   defaulted   // a key that is absent, and the value it took
 };
+template<>
+inline constexpr std::size_t enum_size<FindingKind> = 7;
 std::string_view to_string(FindingKind);
 
 /// One remark about one key of a deck.

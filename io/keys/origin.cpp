@@ -13,16 +13,9 @@ bool within(std::string_view key, std::string_view parent) {
 }
 
 std::string_view to_string(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::warning: return "warning";
-    case FindingKind::assumed: return "assumed";
-    case FindingKind::ignored: return "ignored";
-    case FindingKind::no_effect: return "no effect";
-    case FindingKind::filled: return "filled";
-    case FindingKind::derived: return "derived";
-    case FindingKind::defaulted: return "default";
-  }
-  return "?";
+  static constexpr auto names = enum_names<FindingKind>(
+      "warning", "assumed", "ignored", "no effect", "filled", "derived", "default");
+  return names[kind];
 }
 
 std::string Origin::folder() const {
