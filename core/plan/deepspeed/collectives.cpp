@@ -1,27 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
-#include <core/plan/collective_scratch.hpp>
 #include <core/plan/deepspeed/collectives.hpp>
-#include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 
-Collectives::Collectives(DeepSpeedContext& context) : c_(context), w_(context.writer) {
+Collectives::Collectives(DeepSpeedContext& context)
+    : c_(context), w_(context.writer), staged_(w_, context.program, context.profile) {
   declare_scratch();
 }
 
-// One buffer serves every collective, since the lane runs them one after another.
 void Collectives::declare_scratch() {
   const ZeroKnobs& knobs = c_.knobs;
   const int stage = c_.stage();
-  std::int64_t bytes = 0;
-  auto need = [&](Op op, Dtype dtype) {
+  const Program& p = c_.program;
+  const auto need = [&](Op op, Dtype dtype) {
     for (const Holders h : all_values<Holders>)
-      bytes =
-          std::max(bytes, collective_scratch_bytes(
-                              op, dtype, c_.program.partition.padded, c_.program.mesh.ranks_of(h),
-                              c_.program.reductions, c_.profile.staging_cap_bytes));
+      staged_.need_over(p.mesh.ranks_of(h), op, dtype, p.partition.padded);
   };
   const bool flat = stage == 1 || stage == 2;
   for (Dtype sent : c_.sent_types()) {
@@ -31,18 +24,15 @@ void Collectives::declare_scratch() {
   }
   if (stage == 3 && knobs.use_all_reduce_for_fetch_params) need(Op::all_reduce, c_.precision.model);
   if (c_.folds())  // core/plan/deepspeed/folded_gradients.hpp
-    bytes = std::max(
-        bytes, collective_scratch_bytes(Op::all_reduce, Dtype::fp32, c_.program.partition.padded,
-                                        c_.program.mesh.tensor_ranks(), c_.program.reductions,
-                                        c_.profile.staging_cap_bytes));
-  if (bytes > 0) scratch_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
+    staged_.need_over(p.mesh.tensor_ranks(), Op::all_reduce, Dtype::fp32, p.partition.padded);
+  staged_.declare();
 }
 
 void Collectives::issue(Op op, Reduction reduction, Operand send, Operand receive,
                         const std::vector<int>& params, int root, int group) {
-  if (scratch_ != no_slot && is_reduction(op) && !w_.alive(scratch_)) w_.acquire(scratch_);
-  write_collective(w_, c_.program, c_.profile, scratch_, op, reduction, send, receive, params, root,
-                   group);
+  const int scratch = staged_.scratch();
+  if (scratch != no_slot && is_reduction(op) && !w_.alive(scratch)) w_.acquire(scratch);
+  staged_.issue(op, reduction, send, receive, params, root, group);
 }
 
 void Collectives::broadcast_bytes(Operand tensor, int param) {

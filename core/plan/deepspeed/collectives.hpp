@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <core/plan/deepspeed/deepspeed_context.hpp>
+#include <core/plan/write/staged_collectives.hpp>
 
 namespace shardmark {
 
@@ -25,11 +26,11 @@ class Collectives {
   /// Declares the scratch. The program's partition must be known.
   explicit Collectives(DeepSpeedContext& context);
 
-  /// Issues a collective of the world or another group, with the scratch that it needs.
+  /// Issues a collective of the partition's ranks or another group, with the scratch that it needs.
   void issue(Op op, Reduction reduction, Operand send, Operand receive,
-             const std::vector<int>& params, int root = -1, int group = 0);
+             const std::vector<int>& params, int root = -1, int group = of_partition);
   /// Frees the scratch. To be called before each segment ends, since scratch lives within one.
-  void end_segment() { w_.drop(scratch_); }
+  void end_segment() { w_.drop(staged_.scratch()); }
   /// Broadcasts a parameter from rank 0 as bytes.
   void broadcast_bytes(Operand tensor, int param);
 
@@ -65,7 +66,7 @@ class Collectives {
 
   DeepSpeedContext& c_;
   PlanWriter& w_;
-  int scratch_ = no_slot;
+  StagedCollectives staged_;
   int wires_ = 0;  // numbers the converted buffers
 };
 
@@ -77,9 +78,9 @@ void Collectives::in_type(Dtype sent, Operand data, Send send, double after) {
   }
   const int wire = w_.slot("wire." + std::to_string(wires_++), Category::bucket, sent, data.elems);
   w_.acquire(wire);
-  c_.convert(w_.write(wire), c_.read_part(data.slot, data.offset, data.elems));
+  w_.convert(w_.write(wire), w_.read(data.slot, data.offset, data.elems));
   send(w_.update(wire));
-  c_.convert(c_.write_part(data.slot, data.offset, data.elems), w_.read(wire), after);
+  w_.convert(w_.write(data.slot, data.offset, data.elems), w_.read(wire), after);
   w_.release(wire);
 }
 

@@ -102,16 +102,6 @@ struct DeepSpeedContext {
     return types;
   }
 
-  Operand read_part(int slot, std::int64_t offset, std::int64_t count) const {
-    return writer.part(slot, offset, count, true, false);
-  }
-  Operand write_part(int slot, std::int64_t offset, std::int64_t count) const {
-    return writer.part(slot, offset, count, false, true);
-  }
-  Operand update_part(int slot, std::int64_t offset, std::int64_t count) const {
-    return writer.part(slot, offset, count, true, true);
-  }
-
   /// Declares `slot` on the device if that has not been done yet, and returns it.
   int declare_once(int& slot, const std::string& slot_name, Category category, Dtype dtype,
                    std::int64_t count, std::string_view kind = {}) {
@@ -123,10 +113,6 @@ struct DeepSpeedContext {
     return writer.slot(slot_name, category, dtype, count, Tier::host, kind, pinned);
   }
 
-  /// into = from / divisor, in one pass over memory.
-  void convert(Operand into, Operand from, double divisor = 1) {
-    writer.compute(Kernel::convert, {into, from}).divisor = divisor;
-  }
   /// Acquires what PyTorch's Adagrad made of the 16-bit parameters, before DeepSpeed gave it the
   /// master instead: it makes other states of that, and the first ones stay. DeepSpeed's classes
   /// for stages 1 to 3, but for BF16_Optimizer, make Adagrad anew.

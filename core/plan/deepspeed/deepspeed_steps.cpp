@@ -50,7 +50,7 @@ int DeepSpeedSteps::in_master_type(int grad, int& converted, const std::string& 
   if (w_[grad].dtype == master) return grad;
   w_.acquire(c_.declare_once(converted, "step_gradients_" + std::string(to_string(master)) + suffix,
                              Category::grad, master, w_[grad].elems));
-  c_.convert(w_.write(converted), w_.read(grad));
+  w_.convert(w_.write(converted), w_.read(grad));
   w_.release(grad);
   return converted;
 }

@@ -14,9 +14,9 @@ void copy(DeepSpeedContext& c, Bucket bucket, int flat, bool back, double diviso
   for (const EngineGradient& g : bucket) {
     const std::int64_t elems = c.writer[g.slot].elems;
     if (back)
-      c.convert(c.writer.write(g.slot), c.read_part(flat, at, elems), divisor);
+      c.writer.convert(c.writer.write(g.slot), c.writer.read(flat, at, elems), divisor);
     else
-      c.convert(c.write_part(flat, at, elems), c.writer.read(g.slot), divisor);
+      c.writer.convert(c.writer.write(flat, at, elems), c.writer.read(g.slot), divisor);
     at += elems;
   }
 }

@@ -14,7 +14,7 @@ class FrozenParams {
   void init(DeepSpeedContext& context);
   /// The place of a frozen parameter.
   Operand part(const DeepSpeedContext& context, int id) const {
-    return context.read_part(slot_, offset_of_[static_cast<std::size_t>(id)], context.elems(id));
+    return context.writer.read(slot_, offset_of_[static_cast<std::size_t>(id)], context.elems(id));
   }
 
  private:

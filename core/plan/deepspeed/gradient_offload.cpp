@@ -10,7 +10,7 @@ Operand GradientOffload::as_fp32(int param, Operand grad) {
   const int wide = c_.declare_once(fp32_[param], "fp32." + c_.name(param), Category::staging,
                                    Dtype::fp32, grad.elems);
   w_.acquire(wide);
-  c_.convert(w_.write(wide), grad);
+  w_.convert(w_.write(wide), grad);
   return w_.read(wide);
 }
 

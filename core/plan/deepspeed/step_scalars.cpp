@@ -109,9 +109,9 @@ void StepScalars::in_wire(int i, Dtype wire, const Reduce& reduce) {
   const int narrow =
       c_.declare_once(sum_wires_[i], w_[sum].name + ".wire", Category::workspace, wire, 1);
   w_.acquire(narrow);
-  c_.convert(w_.write(narrow), w_.read(sum));
+  w_.convert(w_.write(narrow), w_.read(sum));
   reduce(narrow);
-  c_.convert(w_.write(sum), w_.read(narrow));
+  w_.convert(w_.write(sum), w_.read(narrow));
   w_.release(narrow);
 }
 

@@ -2,7 +2,6 @@
 #include <numeric>
 
 #include <core/plan/paper/paper_context.hpp>
-#include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 namespace {
@@ -17,12 +16,12 @@ ShardGroups partition_states(Program& program, const Deck& deck) {
 
 PaperContext::PaperContext(Program& p, const Deck& deck, const Profile& machine)
     : program(p),
-      profile(machine),
       optimizer(deck.zero.optimizer.type),
       writer(p),
       compute(p, writer, machine),
       groups(partition_states(p, deck)),
-      slots(declare_paper_slots(writer, p, optimizer, machine, groups)) {}
+      collectives(writer, p, machine),
+      slots(declare_paper_slots(writer, p, optimizer, collectives, groups)) {}
 
 std::vector<int> PaperContext::params_of(int u) const {
   std::vector<int> ids(unit(u).param_count);
@@ -42,8 +41,7 @@ Operand PaperContext::full_param(int id) const {
 
 Event& PaperContext::collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
                                 std::span<const int> params, int group) {
-  Event& e = write_collective(writer, program, profile, slots.staging, op, reduction, send, receive,
-                              params, -1, group);
+  Event& e = collectives.issue(op, reduction, send, receive, params, -1, group);
   e.unit = u;
   return e;
 }

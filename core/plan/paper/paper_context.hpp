@@ -45,11 +45,11 @@ struct PaperContext {
                     std::span<const int> params, int group);
 
   Program& program;
-  const Profile& profile;
   const Optimizer optimizer;
   PlanWriter writer;
   ComputeWriter compute;
   const ShardGroups groups;
+  StagedCollectives collectives;
   const PaperSlots slots;
 };
 

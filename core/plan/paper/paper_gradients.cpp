@@ -39,7 +39,7 @@ void PaperGradients::acquire_full_grad(int u) {
   w_.acquire(slot);
   const UnitPartition& part = p_.partition.units[u];
   if (part.padded > part.elems)
-    w_.compute(Kernel::zero, {w_.part(slot, part.elems, part.padded - part.elems, false, true)});
+    w_.compute(Kernel::zero, {w_.write(slot, part.elems, part.padded - part.elems)});
 }
 
 // Where a reduction delivers this rank's share, or the whole gradient at stage 0.
@@ -89,27 +89,21 @@ void PaperGradients::finish() {
 void PaperGradients::add_micro_batch(int u) {
   const UnitSlots& s = slots_of(u);
   if (micro_.first) w_.acquire(s.grad);
-  add(w_.whole(s.grad, !micro_.first, true), w_.read(s.bucket), u);
+  w_.store(w_.write(s.grad), w_.read(s.bucket), !micro_.first).unit = u;
   if (micro_.last)
-    w_.compute(Kernel::convert, {w_.write(s.bucket), w_.read(s.grad)}).unit = u;
+    w_.convert(w_.write(s.bucket), w_.read(s.grad)).unit = u;
   else
     w_.release(s.bucket);
-}
-
-// The first micro-batch overwrites, and the others add.
-void PaperGradients::add(Operand into, Operand from, int u) {
-  w_.compute(micro_.first ? Kernel::convert : Kernel::accumulate, {into, from}).unit = u;
 }
 
 void PaperGradients::retire(int u) {
   const UnitSlots& s = slots_of(u);
   if (s.bucket == no_slot) return;
   if (stage() == 1) {
-    w_.compute(Kernel::convert, {c_.own(s.grad, u, false, true), c_.own(s.bucket, u, true, false)})
-        .unit = u;
+    w_.convert(c_.own(s.grad, u, false, true), c_.own(s.bucket, u, true, false)).unit = u;
   } else if (reduces_into_part()) {
     if (micro_.first) w_.acquire(s.grad);
-    add(w_.whole(s.grad, !micro_.first, true), w_.read(s.part), u);
+    w_.store(w_.write(s.grad), w_.read(s.part), !micro_.first).unit = u;
     w_.release(s.part);
   }
   if (w_.alive(s.bucket)) w_.release(s.bucket);

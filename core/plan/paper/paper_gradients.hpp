@@ -49,7 +49,6 @@ class PaperGradients {
   Operand reduced(int u) const;
   void advance();
   void retire(int u);
-  void add(Operand into, Operand from, int u);
   // Stages 2, 3: whether this rank's share of a reduced gradient needs a buffer before it is added
   // to `grad`, because it is not the first or has another type.
   bool reduces_into_part() const { return !micro_.first || c_.separate_accum(); }

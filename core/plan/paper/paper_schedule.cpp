@@ -52,11 +52,12 @@ class PaperSchedule final : public StepSchedule {
       init_params(w_, p_, s.param, first_piece);
       if (c_.has_master()) {
         w_.acquire(s.states.master());
-        w_.compute(Kernel::convert, {w_.write(s.states.master()), owned_param(u, true, false)});
+        w_.convert(w_.write(s.states.master()), owned_param(u, true, false));
       }
       s.states.begin_moments(w_);
     }
-    for (int persistent : {c_.slots.sum, c_.slots.clip, c_.slots.overflow, c_.slots.staging})
+    for (int persistent :
+         {c_.slots.sum, c_.slots.clip, c_.slots.overflow, c_.collectives.scratch()})
       if (persistent != no_slot) w_.acquire(persistent);
     c_.compute.acquire_persistent();
   }
@@ -117,7 +118,7 @@ class PaperSchedule final : public StepSchedule {
       c_.collective(Op::all_gather, Reduction::none, w_.read(s.param), w_.write(s.gathered), u,
                     c_.params_of(u), c_.groups.shard);
     else
-      w_.compute(Kernel::convert, {w_.write(s.gathered), w_.read(s.param)}).unit = u;
+      w_.convert(w_.write(s.gathered), w_.read(s.param)).unit = u;
   }
 
   Operand owned_param(int u, bool reads, bool writes) const {

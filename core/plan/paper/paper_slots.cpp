@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <core/exact_sum.hpp>
-#include <core/plan/collective_scratch.hpp>
 #include <core/plan/paper/paper_slots.hpp>
 
 namespace shardmark {
@@ -38,35 +35,29 @@ void declare_states(PlanWriter& w, const Program& p, Optimizer optimizer, PaperS
     slots.overflow = w.slot("overflow", Category::workspace, Dtype::uint8, 1);
 }
 
-// One buffer serves every collective, since the lane runs them one after another.
-void declare_staging(PlanWriter& w, const Program& p, const Profile& profile,
-                     const ShardGroups& groups, PaperSlots& slots) {
-  std::int64_t bytes = 0;
-  auto need = [&](int group, Op op, Dtype dtype, std::int64_t elems) {
-    bytes = std::max(bytes, collective_scratch_bytes(op, dtype, elems, p.size_of(group),
-                                                     p.reductions, profile.staging_cap_bytes));
-  };
+void declare_staging(StagedCollectives& collectives, const PlanWriter& w, const Program& p,
+                     const ShardGroups& groups, const PaperSlots& slots) {
   for (const UnitPartition& u : p.partition.units) {
-    if (p.stage == 0) need(0, Op::all_reduce, p.precision.model, u.padded);
+    if (p.stage == 0) collectives.need(0, Op::all_reduce, p.precision.model, u.padded);
     if (groups.replicas != no_group)
-      need(groups.replicas, Op::all_reduce, p.precision.model, u.shard);
+      collectives.need(groups.replicas, Op::all_reduce, p.precision.model, u.shard);
     if (p.stage == 0 || groups.shard == no_group) continue;
-    need(groups.shard, Op::reduce_scatter, p.precision.model, u.padded);
-    need(groups.shard, Op::all_gather, p.precision.model, u.padded);
+    collectives.need(groups.shard, Op::reduce_scatter, p.precision.model, u.padded);
+    collectives.need(groups.shard, Op::all_gather, p.precision.model, u.padded);
   }
   if (p.stage > 0 && groups.shard != no_group)
-    need(groups.shard, Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
-  if (bytes > 0) slots.staging = w.slot("staging", Category::staging, Dtype::uint8, bytes);
+    collectives.need(groups.shard, Op::all_reduce, w[slots.sum].dtype, w[slots.sum].elems);
+  collectives.declare();
 }
 
 }  // namespace
 
 PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, Optimizer optimizer,
-                               const Profile& profile, const ShardGroups& groups) {
+                               StagedCollectives& collectives, const ShardGroups& groups) {
   PaperSlots slots;
   slots.units.resize(program.model.units.size());
   declare_states(writer, program, optimizer, slots);
-  declare_staging(writer, program, profile, groups, slots);
+  declare_staging(collectives, writer, program, groups, slots);
   return slots;
 }
 

@@ -7,6 +7,7 @@
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/rank_groups.hpp>
+#include <core/plan/write/staged_collectives.hpp>
 #include <core/plan/write/state_slots.hpp>
 
 namespace shardmark {
@@ -26,11 +27,10 @@ struct PaperSlots {
   std::vector<UnitSlots> units;
   int sum = no_slot, clip = no_slot;  // sum of squares; norm and coefficient
   int overflow = no_slot;             // the flag, if overflows are looked for
-  int staging = no_slot;              // scratch of collectives
 };
 
-/// Declares all of them.
+/// Declares all of them, and the scratch of `collectives`.
 PaperSlots declare_paper_slots(PlanWriter& writer, const Program& program, Optimizer optimizer,
-                               const Profile& profile, const ShardGroups& groups);
+                               StagedCollectives& collectives, const ShardGroups& groups);
 
 }  // namespace shardmark

@@ -3,15 +3,14 @@
 
 #include <fmt/core.h>
 
-#include <core/plan/collective_scratch.hpp>
 #include <core/plan/torch/ddp_reducer.hpp>
 #include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 
-DdpReducer::DdpReducer(PlanWriter& writer, Program& program, const TorchSpec& spec,
-                       std::vector<int> needs)
-    : w_(writer), p_(program), spec_(spec), needs_(std::move(needs)) {
+DdpReducer::DdpReducer(PlanWriter& writer, Program& program, StagedCollectives& collectives,
+                       const TorchSpec& spec, std::vector<int> needs)
+    : w_(writer), p_(program), collectives_(collectives), spec_(spec), needs_(std::move(needs)) {
   const auto bytes = dtype_bytes(Dtype::fp32);
   first_ = declare(first_buckets(p_.model, spec_, needs_, bytes), "bucket");
   if (rebuilds()) {
@@ -40,19 +39,10 @@ std::vector<DdpReducer::Bucket> DdpReducer::declare(const DdpBuckets& cut, const
     b.params = params;
     b.slot = w_.slot(fmt::format("{}{}", prefix, buckets.size()),
                      views() ? Category::grad : Category::bucket, Dtype::fp32, elems);
+    collectives_.need(of_partition, Op::all_reduce, Dtype::fp32, elems);
     buckets.push_back(std::move(b));
   }
   return buckets;
-}
-
-std::int64_t DdpReducer::staging_bytes(const Profile& profile) const {
-  std::int64_t bytes = 0;
-  for (const auto* buckets : {&first_, &rebuilt_})
-    for (const Bucket& b : *buckets)
-      bytes = std::max(bytes, collective_scratch_bytes(Op::all_reduce, Dtype::fp32,
-                                                       w_[b.slot].elems, p_.partition_ranks(),
-                                                       p_.reductions, profile.staging_cap_bytes));
-  return bytes;
 }
 
 // Buckets live from one change to the next. What no gradient reaches must be zero.
@@ -122,10 +112,8 @@ void DdpReducer::ready(int param) {
   if (!synchronises(micro_)) return;
   const double ranks = p_.reductions == Reductions::ordered ? 1 : p_.partition_ranks();
   if (!views())
-    w_.compute(Kernel::convert,
-               {in_bucket(param, false, true),
-                w_.part(grads_, grad_at_[param], p_.model.params[param].elems, true, false)})
-        .divisor = ranks;
+    w_.convert(in_bucket(param, false, true),
+               w_.read(grads_, grad_at_[param], p_.model.params[param].elems), ranks);
   else if (ranks != 1)
     w_.compute(Kernel::scale, {in_bucket(param, true, true)}).divisor = ranks;
   --(*buckets_)[places_[param].bucket].pending;
@@ -138,9 +126,8 @@ void DdpReducer::reduce(Bucket& bucket) {
   for (const int id : bucket.params)
     if (p_.model.params[id].trained()) trained.push_back(id);
   const bool ordered = p_.reductions == Reductions::ordered;
-  write_collective(w_, p_, *profile_, staging_, Op::all_reduce,
-                   ordered ? Reduction::average : Reduction::sum, w_.read(bucket.slot),
-                   w_.write(bucket.slot), trained);
+  collectives_.issue(Op::all_reduce, ordered ? Reduction::average : Reduction::sum,
+                     w_.read(bucket.slot), w_.write(bucket.slot), trained);
 }
 
 void DdpReducer::end_backward() {
@@ -151,15 +138,14 @@ void DdpReducer::end_backward() {
     for (const Bucket& b : *buckets_)
       for (const int id : b.params)
         if (p_.model.params[id].trained())
-          w_.compute(Kernel::convert,
-                     {w_.part(grads_, grad_at_[id], p_.model.params[id].elems, false, true),
-                      in_bucket(id, true, false)});
+          w_.convert(w_.write(grads_, grad_at_[id], p_.model.params[id].elems),
+                     in_bucket(id, true, false));
   ++synchronised_;
 }
 
 Operand DdpReducer::reduced(int param) const {
   if (views()) return in_bucket(param, true, false);
-  return w_.part(grads_, grad_at_[param], p_.model.params[param].elems, true, false);
+  return w_.read(grads_, grad_at_[param], p_.model.params[param].elems);
 }
 
 void DdpReducer::release() {

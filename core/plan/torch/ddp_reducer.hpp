@@ -10,6 +10,7 @@
 #include <core/plan/torch/ddp_buckets.hpp>
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
+#include <core/plan/write/staged_collectives.hpp>
 #include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
@@ -17,7 +18,9 @@ namespace shardmark {
 class DdpReducer {
  public:
   /// `needs` lists the parameters that need a gradient. Backward reaches those that are trained.
-  DdpReducer(PlanWriter& writer, Program& program, const TorchSpec& spec, std::vector<int> needs);
+  /// The scratch of `collectives` is declared later.
+  DdpReducer(PlanWriter& writer, Program& program, StagedCollectives& collectives,
+             const TorchSpec& spec, std::vector<int> needs);
 
   /// Acquires the first buckets.
   void init();
@@ -37,9 +40,6 @@ class DdpReducer {
   /// Steps and micro-batches that are unlike later ones.
   int special_steps() const;
   bool synchronises(const MicroBatch& micro) const { return micro.last || !spec_.no_sync; }
-  /// Scratch that its collectives need.
-  std::int64_t staging_bytes(const Profile& profile) const;
-  void use_staging(int slot, const Profile& profile) { staging_ = slot, profile_ = &profile; }
 
  private:
   struct Place {
@@ -61,14 +61,14 @@ class DdpReducer {
 
   PlanWriter& w_;
   Program& p_;
+  StagedCollectives& collectives_;
   const TorchSpec& spec_;
   const std::vector<int> needs_;
   std::vector<Bucket> first_, rebuilt_;
   std::vector<Bucket>* buckets_ = nullptr;  // those in use
   std::vector<Place> places_;               // by parameter
   std::vector<std::int64_t> grad_at_;       // by parameter: its offset in grads_
-  int grads_ = no_slot, staging_ = no_slot;
-  const Profile* profile_ = nullptr;
+  int grads_ = no_slot;
   std::size_t next_ = 0;  // the next bucket to reduce
   MicroBatch micro_;
   int synchronised_ = 0;  // backward passes

@@ -22,13 +22,13 @@ class DdpSchedule final : public StepSchedule {
   DdpSchedule(Program& program, const Deck& deck, const Profile& profile)
       : p_(program),
         spec_(deck.torch),
-        profile_(profile),
         optimizer_(deck.zero.optimizer.type),
         w_(program),
         compute_(program, w_, profile),
+        collectives_(w_, program, profile),
         flow_(follow_gradients(p_.model, spec_.frozen, deck.path + ": torch.frozen")),
-        reducer_(w_, p_, spec_, flow_.needing()),
-        scalars_(w_, p_, Tier::device),
+        reducer_(w_, p_, collectives_, spec_, flow_.needing()),
+        scalars_(w_, p_, collectives_, Tier::device),
         ready_place_(p_.model.params.size()) {
     declare();
     const std::vector<int> order = torch_ready_order(p_.model);
@@ -67,9 +67,7 @@ class DdpSchedule final : public StepSchedule {
         param_);
     steps_ = w_.slot("optimizer_steps", Category::workspace, Dtype::fp32, steps, Tier::host,
                      "optimizer_steps");
-    if (const std::int64_t bytes = reducer_.staging_bytes(profile_); bytes > 0)
-      staging_ = w_.slot("staging", Category::staging, Dtype::uint8, bytes);
-    reducer_.use_staging(staging_, profile_);
+    collectives_.declare();
     p_.partition.padded = p_.model.elems;
     p_.partition.per_rank = shards() ? held : p_.model.elems;
   }
@@ -80,7 +78,7 @@ class DdpSchedule final : public StepSchedule {
     for (std::size_t id = 0; id < p_.model.params.size(); ++id) place(static_cast<int>(id));
     w_.acquire(param_);
     init_params(w_, p_, param_, first_piece);
-    if (staging_ != no_slot) w_.acquire(staging_);
+    collectives_.acquire();
     compute_.acquire_persistent();
     if (spec_.init_sync) synchronise();
     states_.begin_moments(w_);
@@ -113,14 +111,13 @@ class DdpSchedule final : public StepSchedule {
          cut_into_buckets(p_.model, all, {most_bytes}, dtype_bytes(Dtype::fp32))) {
       const std::int64_t first = param(piece.front()).first_elem;
       const std::int64_t elems = param(piece.back()).first_elem + param(piece.back()).elems - first;
-      write_collective(w_, p_, profile_, staging_, Op::broadcast, Reduction::none,
-                       w_.part(param_, first, elems, true, false),
-                       w_.part(param_, first, elems, false, true), {}, 0);
+      collectives_.issue(Op::broadcast, Reduction::none, w_.read(param_, first, elems),
+                         w_.write(param_, first, elems), {}, 0);
     }
   }
 
   Operand whole_param(int id) const override {
-    return w_.part(param_, param(id).first_elem, param(id).elems, true, false);
+    return w_.read(param_, param(id).first_elem, param(id).elems);
   }
 
   void forward(const MicroBatch& micro) override {
@@ -162,7 +159,7 @@ class DdpSchedule final : public StepSchedule {
     std::vector<Operand> grads;
     for (const int id : flow_.needing())
       if (param(id).trained()) grads.push_back(reducer_.reduced(id));
-    scalars_.norm(grads, no_group, 0, staging_, profile_);
+    scalars_.norm(grads, no_group, 0);
   }
 
   void update() override {
@@ -184,9 +181,9 @@ class DdpSchedule final : public StepSchedule {
   void update_tensor(int id, std::int64_t elems, const std::vector<int>& ids) {
     Operand grad = reducer_.reduced(id);
     grad.elems = elems;
-    UpdatePlaces places{w_.part(param_, param(id).first_elem, elems, true, true), grad, {}};
+    UpdatePlaces places{w_.update(param_, param(id).first_elem, elems), grad, {}};
     for (const int slot : states_.moments())
-      places.moments.push_back(w_.part(slot, state_at_[id], elems, true, true));
+      places.moments.push_back(w_.update(slot, state_at_[id], elems));
     write_update(w_, optimizer_, places, scalars_.clip(), ids);
   }
 
@@ -205,9 +202,8 @@ class DdpSchedule final : public StepSchedule {
   }
 
   void send(std::int64_t first, std::int64_t elems, int rank, int slot) {
-    write_collective(w_, p_, profile_, staging_, Op::broadcast, Reduction::none,
-                     w_.part(slot, first, elems, true, false),
-                     w_.part(slot, first, elems, false, true), {}, rank);
+    collectives_.issue(Op::broadcast, Reduction::none, w_.read(slot, first, elems),
+                       w_.write(slot, first, elems), {}, rank);
   }
 
   // PyTorch keeps parameters in their buckets. Here they lie in registration order, so they are
@@ -223,7 +219,7 @@ class DdpSchedule final : public StepSchedule {
       for (const int id : ids) {
         const Operand mine = w_.part(param_, param(id).first_elem, param(id).elems, !back, back);
         const Operand sent = w_.part(slot, at, param(id).elems, back, !back);
-        w_.compute(Kernel::convert, {back ? mine : sent, back ? sent : mine});
+        w_.convert(back ? mine : sent, back ? sent : mine);
         at += param(id).elems;
       }
       if (!back) send(0, elems, rank, slot);
@@ -233,17 +229,17 @@ class DdpSchedule final : public StepSchedule {
 
   Program& p_;
   const TorchSpec& spec_;
-  const Profile& profile_;
   const Optimizer optimizer_;
   PlanWriter w_;
   ComputeWriter compute_;
+  StagedCollectives collectives_;
   const GradientFlow flow_;
   DdpReducer reducer_;
   TorchScalars scalars_;
   StateSlots states_;
   ZeroOwners owners_;
   std::vector<std::int64_t> state_at_;  // by parameter: in the slots of moments
-  int param_ = no_slot, steps_ = no_slot, staging_ = no_slot;
+  int param_ = no_slot, steps_ = no_slot;
   // By parameter: its place in the order in which gradients become ready, and in this backward how
   // many modules still have to use it, of which a tied one has several, and whether it has begun.
   std::vector<std::size_t> ready_place_;

@@ -5,10 +5,8 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
-#include <core/plan/collective_scratch.hpp>
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/torch/fsdp_context.hpp>
-#include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 
@@ -33,12 +31,12 @@ GradientDivision gradient_division(const TorchSpec& spec, Dtype dtype, int shard
 
 FsdpContext::FsdpContext(Program& p, const Deck& deck, const Profile& machine)
     : program(p),
-      profile(machine),
       spec(deck.torch),
       optimizer(deck.zero.optimizer.type),
       clips(deck.zero.gradient_clipping > 0),
       writer(p),
       compute(p, writer, machine),
+      collectives(writer, p, machine),
       flow(follow_gradients(p.model, spec.frozen, deck.path + ": torch.frozen")),
       param_dtype(p.precision.computes_in()),
       reduce_dtype(spec.reduce_dtype.value_or(Dtype::fp32)),
@@ -125,31 +123,18 @@ void FsdpContext::declare_slots() {
   }
 }
 
-// One buffer serves every collective, since those of a group run one after another. Groups of
-// several kinds could run at the same time, so each kind would need its own; the reductions among
-// replicas wait for those among shards, and no gather needs scratch.
+// Groups of several kinds could run at the same time, so each kind would need scratch of its own;
+// the reductions among replicas wait for those among shards, and no gather needs scratch.
 void FsdpContext::declare_staging() {
-  std::int64_t bytes = 0;
-  auto need = [&](int group, Op op, Dtype dtype, std::int64_t elems) {
-    if (group == no_group) return;
-    bytes =
-        std::max(bytes, collective_scratch_bytes(op, dtype, elems, program.size_of(group),
-                                                 program.reductions, profile.staging_cap_bytes));
-  };
   for (const FsdpGroup& g : groups) {
-    if (shares()) need(shard_group, Op::reduce_scatter, reduce_dtype, g.grad_row * ranks());
-    if (replicates()) need(replica_group, Op::all_reduce, reduce_dtype, g.grad_row);
+    if (shares())
+      collectives.need(shard_group, Op::reduce_scatter, reduce_dtype, g.grad_row * ranks());
+    if (replicates()) collectives.need(replica_group, Op::all_reduce, reduce_dtype, g.grad_row);
   }
   if (shares() && clips)
-    need(shard_group, Op::all_reduce, Dtype::fp32,
-         static_cast<std::int64_t>(program.model.params.size()));
-  if (bytes > 0) staging = writer.slot("staging", Category::staging, Dtype::uint8, bytes);
-}
-
-Event& FsdpContext::collective(Op op, Reduction reduction, Operand send, Operand receive,
-                               std::span<const int> params, int group) {
-  return write_collective(writer, program, profile, staging, op, reduction, send, receive, params,
-                          -1, group);
+    collectives.need(shard_group, Op::all_reduce, Dtype::fp32,
+                     static_cast<std::int64_t>(program.model.params.size()));
+  collectives.declare();
 }
 
 }  // namespace shardmark

@@ -11,6 +11,7 @@
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/rank_groups.hpp>
+#include <core/plan/write/staged_collectives.hpp>
 #include <core/plan/write/state_slots.hpp>
 
 namespace shardmark {
@@ -56,15 +57,17 @@ struct FsdpContext {
   bool offloads() const { return spec.cpu_offload; }
   Tier state_tier() const { return offloads() ? Tier::host : Tier::device; }
   Event& collective(Op op, Reduction reduction, Operand send, Operand receive,
-                    std::span<const int> params, int group);
+                    std::span<const int> params, int group) {
+    return collectives.issue(op, reduction, send, receive, params, -1, group);
+  }
 
   Program& program;
-  const Profile& profile;
   const TorchSpec& spec;
   const Optimizer optimizer;
   const bool clips;
   PlanWriter writer;
   ComputeWriter compute;
+  StagedCollectives collectives;
   const GradientFlow flow;
   int shard_group = 0, replica_group = no_group;
   int reshard_group = no_group, reshard_ranks = 0;  // reshard_after_forward is an integer
@@ -78,7 +81,6 @@ struct FsdpContext {
   std::vector<PlaceOfParam> place_of;  // by parameter
   std::vector<int> gradients;          // by parameter: whole, of one micro-batch or of several
   std::vector<int> kept_gradients;     // by parameter: whole, in the type of sums
-  int staging = no_slot;
 
  private:
   std::vector<FsdpGroup> set_up(const Deck& deck);

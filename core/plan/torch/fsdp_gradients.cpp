@@ -30,12 +30,8 @@ void FsdpGradients::backward(int module) {
 
 // Adds a gradient to the sum in a wider type.
 void FsdpGradients::keep(int id) {
-  const int sum = c_.kept_gradients[id], slot = c_.gradients[id];
-  const bool adds = w_.alive(sum);
-  if (!adds) w_.acquire(sum);
-  w_.compute(adds ? Kernel::accumulate : Kernel::convert,
-             {w_.whole(sum, adds, true), w_.read(slot)});
-  w_.release(slot);
+  w_.add_to(c_.kept_gradients[id], w_.read(c_.gradients[id]));
+  w_.release(c_.gradients[id]);
 }
 
 void FsdpGradients::post_backward(int group, bool reshards) {
@@ -64,13 +60,11 @@ void FsdpGradients::copy_in(const FsdpGroup& g, const FsdpSlots& s) {
     if (c_.shares()) {
       Event& e = w_.compute(
           Kernel::interleave,
-          {w_.part(s.input, p.grad, g.grad_row * (c_.ranks() - 1) + p.shard, false, true),
-           w_.read(slot)});
+          {w_.write(s.input, p.grad, g.grad_row * (c_.ranks() - 1) + p.shard), w_.read(slot)});
       e.group = c_.shard_group;
       e.divisor = division_.before;
     } else {
-      w_.compute(Kernel::convert, {w_.part(s.input, p.grad, p.shard, false, true), w_.read(slot)})
-          .divisor = division_.before;
+      w_.convert(w_.write(s.input, p.grad, p.shard), w_.read(slot), division_.before);
     }
     w_.release(slot);
   }
@@ -100,16 +94,16 @@ void FsdpGradients::reduce(int group) {
     c_.collective(Op::reduce_scatter, division_.scatter, w_.read(s.input), w_.write(output), ids,
                   c_.shard_group);
   else
-    w_.compute(Kernel::convert, {w_.write(output), w_.read(s.input)});
+    w_.convert(w_.write(output), w_.read(s.input));
   if (!all) {
     if (output == s.partial) return;
-    w_.compute(Kernel::accumulate, {w_.update(s.partial), w_.read(output)});
+    w_.accumulate(w_.update(s.partial), w_.read(output));
     w_.release(output);
     return;
   }
   if (c_.replicates()) {
     if (s.partial != no_slot && w_.alive(s.partial)) {
-      w_.compute(Kernel::accumulate, {w_.update(output), w_.read(s.partial)});
+      w_.accumulate(w_.update(output), w_.read(s.partial));
       w_.release(s.partial);
     }
     c_.collective(Op::all_reduce, division_.replicas, w_.read(output), w_.write(output), ids,
@@ -136,17 +130,13 @@ void FsdpGradients::complete() {
 
 void FsdpGradients::store(int group, int output) {
   const FsdpSlots& s = c_.slots[group];
+  if (!c_.offloads()) return w_.add_to(s.grad, w_.read(output));
   const bool adds = w_.alive(s.grad);
   if (!adds) w_.acquire(s.grad);
-  if (!c_.offloads()) {
-    w_.compute(adds ? Kernel::accumulate : Kernel::convert,
-               {w_.whole(s.grad, adds, true), w_.read(output)});
-    return;
-  }
   int from = output;
   if (w_[output].dtype != w_[s.grad].dtype) {
     w_.acquire(s.download);
-    w_.compute(Kernel::convert, {w_.write(s.download), w_.read(output)});
+    w_.convert(w_.write(s.download), w_.read(output));
     from = s.download;
   }
   if (!adds) {
@@ -154,7 +144,7 @@ void FsdpGradients::store(int group, int output) {
   } else {
     w_.acquire(s.landing);
     w_.copy(w_.read(from), w_.write(s.landing));
-    w_.compute(Kernel::accumulate, {w_.update(s.grad), w_.read(s.landing)});
+    w_.accumulate(w_.update(s.grad), w_.read(s.landing));
     w_.release(s.landing);
   }
   if (from == s.download) w_.release(s.download);

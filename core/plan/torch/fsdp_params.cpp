@@ -8,12 +8,12 @@ namespace shardmark {
 void FsdpParams::copy_in(int g, Operand into) {
   const FsdpSlots& s = slots(g);
   if (!c_.offloads()) {
-    w_.compute(Kernel::convert, {into, w_.read(s.param)});
+    w_.convert(into, w_.read(s.param));
     return;
   }
   w_.acquire(s.upload);
   w_.copy(w_.read(s.param), w_.write(s.upload));
-  w_.compute(Kernel::convert, {into, w_.read(s.upload)});
+  w_.convert(into, w_.read(s.upload));
   w_.release(s.upload);
 }
 
@@ -26,10 +26,10 @@ void FsdpParams::unshard(int g) {
   const int ranks = parts ? c_.reshard_ranks : c_.ranks();
   const FsdpSlots& s = slots(g);
   const std::int64_t row = w_[s.wire].elems / ranks;
-  const Operand own = w_.part(s.wire, row * (p_.partition_rank() % ranks), row, false, true);
+  const Operand own = w_.write(s.wire, row * (p_.partition_rank() % ranks), row);
   w_.acquire(s.wire);
   if (parts)
-    w_.compute(Kernel::convert, {own, w_.read(s.resharded)});
+    w_.convert(own, w_.read(s.resharded));
   else
     copy_in(g, own);
   c_.collective(Op::all_gather, Reduction::none, own, w_.write(s.wire), {},
@@ -54,9 +54,8 @@ void FsdpParams::wait(int g, bool in_forward) {
   const int times = c_.ranks() / ranks;  // shards of the whole mesh in one rank's part
   for (const FsdpParam& p : group(g).params) {
     const std::int64_t shard = p.shard * times;
-    w_.compute(Kernel::rearrange,
-               {w_.part(s.gathered, p.at * c_.ranks(), p.shard * c_.ranks(), false, true),
-                w_.part(s.wire, p.at * times, row * (ranks - 1) + shard, true, false)})
+    w_.compute(Kernel::rearrange, {w_.write(s.gathered, p.at * c_.ranks(), p.shard * c_.ranks()),
+                                   w_.read(s.wire, p.at * times, row * (ranks - 1) + shard)})
         .group = parts ? c_.reshard_group : c_.shard_group;
   }
   if (parts) w_.release(s.resharded);
@@ -93,11 +92,9 @@ void FsdpParams::reshard_after_forward(int g) {
   std::int64_t at = 0;
   for (const FsdpParam& p : group(g).params) {
     const std::int64_t whole = p.shard * c_.ranks(), part = whole / c_.reshard_ranks;
-    w_.compute(
-        Kernel::convert,
-        {w_.part(s.resharded, at, part, false, true),
-         w_.part(s.gathered, p.at * c_.ranks() + part * (p_.partition_rank() % c_.reshard_ranks),
-                 part, true, false)});
+    w_.convert(w_.write(s.resharded, at, part),
+               w_.read(s.gathered,
+                       p.at * c_.ranks() + part * (p_.partition_rank() % c_.reshard_ranks), part));
     at += part;
   }
   w_.release(s.gathered);
@@ -107,7 +104,7 @@ void FsdpParams::reshard_after_forward(int g) {
 Operand FsdpParams::whole(int id) const {
   const auto [g, index] = c_.place_of[id];
   const FsdpParam& p = group(g).params[index];
-  return w_.part(slots(g).gathered, p.at * c_.ranks(), p_.model.params[id].elems, true, false);
+  return w_.read(slots(g).gathered, p.at * c_.ranks(), p_.model.params[id].elems);
 }
 
 }  // namespace shardmark

@@ -37,7 +37,7 @@ void FsdpUpdates::init() {
     if (c_.groups[g].grad_row > 0) s.states.begin_moments(w_);
   }
   acquire_zeroed(w_, steps_);
-  if (c_.staging != no_slot) w_.acquire(c_.staging);
+  c_.collectives.acquire();
   c_.compute.acquire_persistent();
 }
 
@@ -46,7 +46,7 @@ void FsdpUpdates::boundary() {
   for (std::size_t g = 0; g < c_.groups.size(); ++g)
     if (c_.groups[g].grad_row > 0) grads.push_back(w_.read(c_.slots[g].grad));
   const bool sends = c_.clips && c_.shares();
-  scalars_.norm(grads, sends ? c_.shard_group : no_group, trained_count(), c_.staging, c_.profile);
+  scalars_.norm(grads, sends ? c_.shard_group : no_group, trained_count());
 }
 
 void FsdpUpdates::update() {
@@ -63,11 +63,10 @@ void FsdpUpdates::update_group(int group) {
   FsdpParam run{};
   const auto write = [&] {
     if (ids.empty()) return;  // a rank that holds nothing of a tensor updates no element of it
-    UpdatePlaces places{w_.part(s.param, run.at, run.held, true, true),
-                        w_.part(s.grad, run.grad, run.held, true, false),
-                        {}};
+    UpdatePlaces places{
+        w_.update(s.param, run.at, run.held), w_.read(s.grad, run.grad, run.held), {}};
     for (const int slot : s.states.moments())
-      places.moments.push_back(w_.part(slot, run.state, run.held, true, true));
+      places.moments.push_back(w_.update(slot, run.state, run.held));
     write_update(w_, c_.optimizer, places, scalars_.clip(), ids);
   };
   for (const FsdpParam& p : c_.groups[group].params) {

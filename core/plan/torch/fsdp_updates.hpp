@@ -14,7 +14,7 @@ class FsdpUpdates {
       : c_(context),
         p_(context.program),
         w_(context.writer),
-        scalars_(w_, p_, context.state_tier()),
+        scalars_(w_, p_, context.collectives, context.state_tier()),
         steps_(w_.slot("optimizer_steps", Category::workspace, Dtype::fp32, trained_count(),
                        Tier::host, "optimizer_steps")) {}
 

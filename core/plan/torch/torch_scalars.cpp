@@ -6,8 +6,9 @@
 
 namespace shardmark {
 
-TorchScalars::TorchScalars(PlanWriter& writer, const Program& program, Tier tier)
-    : w_(writer), p_(program), tier_(tier) {
+TorchScalars::TorchScalars(PlanWriter& writer, const Program& program,
+                           StagedCollectives& collectives, Tier tier)
+    : w_(writer), p_(program), collectives_(collectives), tier_(tier) {
   const bool limbs = p_.reductions == Reductions::ordered;
   const Dtype dtype = limbs ? Dtype::int64 : Dtype::fp64;
   const std::int64_t elems = limbs ? exact_sum_limbs : 1;
@@ -17,18 +18,17 @@ TorchScalars::TorchScalars(PlanWriter& writer, const Program& program, Tier tier
     device_sum_ = w_.slot("norm_sum.device", Category::workspace, dtype, elems);
 }
 
-void TorchScalars::norm(const std::vector<Operand>& grads, int group, std::int64_t elems,
-                        int staging, const Profile& profile) {
+void TorchScalars::norm(const std::vector<Operand>& grads, int group, std::int64_t elems) {
   w_.acquire(sum_);
   w_.acquire(clip_);
   std::vector<Operand> operands{w_.write(sum_)};
   operands.insert(operands.end(), grads.begin(), grads.end());
   w_.compute(Kernel::grad_norm, operands);
-  if (group != no_group) reduce(group, elems, staging, profile);
+  if (group != no_group) reduce(group, elems);
   w_.compute(Kernel::clip, {w_.write(clip_), w_.read(sum_)});
 }
 
-void TorchScalars::reduce(int group, std::int64_t elems, int staging, const Profile& profile) {
+void TorchScalars::reduce(int group, std::int64_t elems) {
   int sum = sum_;
   if (tier_ != Tier::device) {
     sum = device_sum_;
@@ -36,16 +36,15 @@ void TorchScalars::reduce(int group, std::int64_t elems, int staging, const Prof
     w_.copy(w_.read(sum_), w_.write(sum));
   }
   if (p_.reductions == Reductions::ordered) {
-    write_collective(w_, p_, profile, staging, Op::all_reduce, Reduction::sum, w_.read(sum),
-                     w_.write(sum), {}, -1, group);
+    collectives_.issue(Op::all_reduce, Reduction::sum, w_.read(sum), w_.write(sum), {}, -1, group);
   } else {
     if (wire_ < 0) wire_ = w_.slot("norms", Category::workspace, Dtype::fp32, elems);
     acquire_zeroed(w_, wire_);
-    const Operand first = w_.part(wire_, 0, 1, false, true);
-    w_.compute(Kernel::convert, {first, w_.read(sum)});
-    write_collective(w_, p_, profile, staging, Op::all_reduce, Reduction::sum, w_.read(wire_),
-                     w_.write(wire_), {}, -1, group);
-    w_.compute(Kernel::convert, {w_.write(sum), w_.part(wire_, 0, 1, true, false)});
+    const Operand first = w_.write(wire_, 0, 1);
+    w_.convert(first, w_.read(sum));
+    collectives_.issue(Op::all_reduce, Reduction::sum, w_.read(wire_), w_.write(wire_), {}, -1,
+                       group);
+    w_.convert(w_.write(sum), w_.read(wire_, 0, 1));
     w_.release(wire_);
   }
   if (tier_ == Tier::device) return;

@@ -7,27 +7,30 @@
 
 #include <core/plan/plan.hpp>
 #include <core/plan/write/plan_writer.hpp>
+#include <core/plan/write/staged_collectives.hpp>
 
 namespace shardmark {
 
 /// Declares these scalars and writes the events that make them. `tier` is where gradients are.
 class TorchScalars {
  public:
-  TorchScalars(PlanWriter& writer, const Program& program, Tier tier);
+  TorchScalars(PlanWriter& writer, const Program& program, StagedCollectives& collectives,
+               Tier tier);
 
   /// Sums the squares of this rank's gradients. If `group` is not no_group its ranks hold different
   /// parts: one all_reduce adds up `elems` values in fp32, which is what PyTorch sends, one value
   /// per parameter. (Here the first value is the sum over all parameters, and the others are zero.)
-  void norm(const std::vector<Operand>& grads, int group, std::int64_t elems, int staging,
-            const Profile& profile);
+  void norm(const std::vector<Operand>& grads, int group, std::int64_t elems);
   /// The slot with the coefficient.
   int clip() const { return clip_; }
   void release();
 
  private:
-  void reduce(int group, std::int64_t elems, int staging, const Profile& profile);
+  void reduce(int group, std::int64_t elems);
+
   PlanWriter& w_;
   const Program& p_;
+  StagedCollectives& collectives_;
   const Tier tier_;
   int sum_ = -1, clip_ = -1, device_sum_ = -1, wire_ = -1;
 };

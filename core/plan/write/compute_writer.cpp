@@ -119,8 +119,8 @@ void ComputeWriter::end_forward(int module, const ParamPlaces& where) {
     const int saved = units_[p_.model.modules[module].unit].saved;
     const std::int64_t own = logits_ / part.ranks;
     // Gathered logits lie in the pieces that the head makes, one per rank and all of one size.
-    tensors_.gather(w_.part(saved, logits_at_ + part.rank * own, own, true, false),
-                    w_.part(saved, logits_at_, logits_, false, true));
+    tensors_.gather(w_.read(saved, logits_at_ + part.rank * own, own),
+                    w_.write(saved, logits_at_, logits_));
   } else {
     tensors_.sum(w_.update(partial_));
   }
@@ -221,7 +221,7 @@ Operand ComputeWriter::operand_of(const BufferUse& use, int unit, Kernel kernel)
   if (use.buffer == ModuleBuffer::balance && use.writes) {
     const TransformerDims d = transformer_dims(p_);
     const std::int64_t first = balance_elems(d, unit - 1);
-    return w_.part(slot, first, balance_elems(d, unit) - first, false, true);
+    return w_.write(slot, first, balance_elems(d, unit) - first);
   }
   const bool adds = use.buffer == ModuleBuffer::loss && !first_micro_;
   return w_.whole(slot, use.reads || adds, use.writes);

@@ -33,7 +33,7 @@ void LaneExchange::end(bool forward) {
 
 Operand LaneExchange::lane(int slot, std::int64_t lane) const {
   const std::int64_t elems = w_[slot].elems / lanes_.count;
-  return w_.part(slot, lane * elems, elems, true, true);
+  return w_.update(slot, lane * elems, elems);
 }
 
 // DeepSpeed asks how many rows each lane has before it gathers them, for each tensor again.

@@ -122,6 +122,23 @@ Event& PlanWriter::compute(Kernel kernel, std::span<const Operand> operands,
   return emit(e, operands, params);
 }
 
+Event& PlanWriter::convert(Operand into, Operand from, double divisor) {
+  Event& e = compute(Kernel::convert, {into, from});
+  e.divisor = divisor;
+  return e;
+}
+
+Event& PlanWriter::store(Operand into, Operand from, bool adds) {
+  into.reads = adds, into.writes = true;
+  return adds ? accumulate(into, from) : convert(into, from);
+}
+
+void PlanWriter::add_to(int slot, Operand from) {
+  const bool adds = alive(slot);
+  if (!adds) acquire(slot);
+  store(write(slot), from, adds);
+}
+
 Event& PlanWriter::collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                               std::span<const Operand> operands, std::span<const int> params,
                               int group, int root) {

@@ -56,6 +56,16 @@ class PlanWriter {
                  std::span<const int> params = {}) {
     return compute(kernel, std::span(operands.begin(), operands.size()), params);
   }
+  /// into = from / divisor, in one pass over memory.
+  Event& convert(Operand into, Operand from, double divisor = 1);
+  /// into += from.
+  Event& accumulate(Operand into, Operand from) {
+    return compute(Kernel::accumulate, {into, from});
+  }
+  /// The second if `adds`, and else the first, which needs no value in `into`.
+  Event& store(Operand into, Operand from, bool adds);
+  /// Adds to what a slot holds, or lets it begin with these values if it is not alive.
+  void add_to(int slot, Operand from);
   /// Sends and receives as `dtype`, which may differ from the slots' types: byte views are
   /// broadcast as uint8.
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
@@ -81,6 +91,16 @@ class PlanWriter {
   Operand read(int slot) const { return whole(slot, true, false); }
   Operand write(int slot) const { return whole(slot, false, true); }
   Operand update(int slot) const { return whole(slot, true, true); }
+  /// The same with `elems` elements from `offset` on.
+  Operand read(int slot, std::int64_t offset, std::int64_t elems) const {
+    return part(slot, offset, elems, true, false);
+  }
+  Operand write(int slot, std::int64_t offset, std::int64_t elems) const {
+    return part(slot, offset, elems, false, true);
+  }
+  Operand update(int slot, std::int64_t offset, std::int64_t elems) const {
+    return part(slot, offset, elems, true, true);
+  }
 
  private:
   // For each queue the last event that is known to be complete.

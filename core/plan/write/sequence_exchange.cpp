@@ -25,7 +25,7 @@ TransformerDims SequenceExchange::dims() const {
 
 Operand SequenceExchange::own_positions() const {
   const std::int64_t own = w_[positions_].elems / p_.mesh.sequence_ranks();
-  return w_.part(positions_, own * p_.mesh.sequence_rank(), own, false, true);
+  return w_.write(positions_, own * p_.mesh.sequence_rank(), own);
 }
 
 // DeepSpeed gathers them in each layer, for kernels that derive masks from them.
@@ -55,13 +55,12 @@ void SequenceExchange::exchange(const AttentionPlace& at, Way way, Operand from,
   from.reads = into.writes = true;
   const bool to_heads = way == Way::to_heads;
   compute(to_heads ? Kernel::split_heads : Kernel::split_tokens, at,
-          {w_.part(sent_, 0, elems, false, true), from});
-  const std::array operands{w_.part(sent_, 0, elems, true, false),
-                            w_.part(received_, 0, elems, false, true)};
+          {w_.write(sent_, 0, elems), from});
+  const std::array operands{w_.read(sent_, 0, elems), w_.write(received_, 0, elems)};
   w_.collective(Op::all_to_all, Reduction::none, w_[sent_].dtype, elems, operands, {},
                 p_.sequence_group);
   compute(to_heads ? Kernel::join_tokens : Kernel::join_heads, at,
-          {into, w_.part(received_, 0, elems, true, false)});
+          {into, w_.read(received_, 0, elems)});
 }
 
 void SequenceExchange::forward(const AttentionPlace& at) {

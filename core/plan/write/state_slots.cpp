@@ -45,8 +45,8 @@ UpdatePlaces StateSlots::whole(const PlanWriter& writer, Operand grad) const {
 
 UpdatePlaces StateSlots::part(const PlanWriter& writer, std::int64_t offset, std::int64_t elems,
                               Operand grad) const {
-  UpdatePlaces places{writer.part(master(), offset, elems, true, true), grad, {}};
-  for (int slot : moments()) places.moments.push_back(writer.part(slot, offset, elems, true, true));
+  UpdatePlaces places{writer.update(master(), offset, elems), grad, {}};
+  for (int slot : moments()) places.moments.push_back(writer.update(slot, offset, elems));
   return places;
 }
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
-#include <core/plan/collective_scratch.hpp>
 #include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
@@ -33,8 +32,8 @@ void init_params(PlanWriter& writer, const Program& program, int slot, std::size
         std::upper_bound(params.begin(), params.end(), s.first_elem,
                          [](std::int64_t elem, const Param& p) { return elem < p.first_elem; });
     const int param = static_cast<int>(after - params.begin()) - 1;
-    Event& e = writer.compute(Kernel::init_param,
-                              {writer.part(slot, s.offset, s.elems, false, true)}, {&param, 1});
+    Event& e =
+        writer.compute(Kernel::init_param, {writer.write(slot, s.offset, s.elems)}, {&param, 1});
     e.first = s.first_elem - params[param].first_elem;
   }
 }
@@ -50,25 +49,10 @@ void write_integers(PlanWriter& writer, const Program& program, const std::strin
   acquire_zeroed(writer, slot);
   const std::int64_t in = op == Op::all_gather ? elems / program.world : elems;
   const std::int64_t at = op == Op::all_gather ? in * program.rank : 0;
-  const std::vector<Operand> operands{writer.part(slot, at, in, true, false), writer.write(slot)};
+  const std::vector<Operand> operands{writer.read(slot, at, in), writer.write(slot)};
   writer.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none, dtype, elems,
                     operands, {}, of_all, op == Op::broadcast ? 0 : -1);
   writer.release(slot);
-}
-
-Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
-                        int staging, Op op, Reduction reduction, Operand send, Operand receive,
-                        std::span<const int> params, int root, int group) {
-  send.reads = true, send.writes = false;
-  receive.writes = true, receive.reads = false;
-  const Dtype dtype = writer[send.slot].dtype;
-  const std::int64_t elems = std::max(send.elems, receive.elems);
-  std::vector<Operand> operands{send, receive};
-  const int ranks = program.size_of(group == of_partition ? program.partition_group : group);
-  const std::int64_t scratch = collective_scratch_bytes(op, dtype, elems, ranks, program.reductions,
-                                                        profile.staging_cap_bytes);
-  if (scratch > 0) operands.push_back({staging, true, false, 0, scratch});
-  return writer.collective(op, reduction, dtype, elems, operands, params, group, root);
 }
 
 }  // namespace shardmark

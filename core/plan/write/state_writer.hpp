@@ -28,10 +28,4 @@ void acquire_zeroed(PlanWriter& writer, int slot);
 void write_integers(PlanWriter& writer, const Program& program, const std::string& name,
                     Dtype dtype, Op op, std::int64_t elems);
 
-/// Issues a collective of floating-point data, with scratch from `staging` if it needs any. `send`
-/// and `receive` have the event's type or are byte views. `group` is an index of Program::groups.
-Event& write_collective(PlanWriter& writer, const Program& program, const Profile& profile,
-                        int staging, Op op, Reduction reduction, Operand send, Operand receive,
-                        std::span<const int> params = {}, int root = -1, int group = 0);
-
 }  // namespace shardmark

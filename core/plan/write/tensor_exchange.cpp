@@ -44,7 +44,7 @@ void TensorExchange::sum_gradients(std::span<const Operand> parts, std::span<con
   for (std::size_t i = 0; i < parts.size(); ++i) {
     sum(parts[i]);
     if (parts[i].slot == grads[i].slot) continue;
-    w_.compute(Kernel::accumulate, {grads[i], w_.read(parts[i].slot)});
+    w_.accumulate(grads[i], w_.read(parts[i].slot));
     w_.release(parts[i].slot);
   }
 }

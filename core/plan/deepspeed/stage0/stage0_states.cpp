@@ -57,7 +57,7 @@ void Stage0States::init() {
   for (const Group& group : groups_) {
     if (c_.has_master()) {
       w_.acquire(group.states.master());
-      w_.compute(Kernel::convert, {w_.write(group.states.master()), w_.read(group.param)});
+      w_.convert(w_.write(group.states.master()), w_.read(group.param));
     }
     group.states.begin_moments(w_);
     if (group.momentum != no_slot) acquire_zeroed(w_, group.momentum);
@@ -88,7 +88,7 @@ int Stage0States::declare_grad32(Group& group) {
 Operand Stage0States::param(int id) const {
   if (!c_.param(id).updated()) return frozen_.part(c_, id);
   const Place& place = places_[id];
-  return c_.read_part(groups_[place.group].param, place.offset, c_.elems(id));
+  return w_.read(groups_[place.group].param, place.offset, c_.elems(id));
 }
 
 void Stage0States::update() {
@@ -100,8 +100,8 @@ void Stage0States::update() {
   for (Group& group : groups_) {
     w_.acquire(declare_grad32(group));
     for (const FlatParam& f : group.layout)
-      w_.compute(Kernel::convert, {c_.write_part(group.grad32, f.offset, c_.elems(f.param)),
-                                   w_.read(grads_.slot(f.param))});
+      w_.convert(w_.write(group.grad32, f.offset, c_.elems(f.param)),
+                 w_.read(grads_.slot(f.param)));
   }
   for (const Group& group : groups_) {
     if (group.matrices) scalars_.clip_gradient(w_.update(group.grad32));
@@ -121,8 +121,7 @@ void Stage0States::update_tensors(const Group& group) {
       continue;
     }
     if (c_.deck.zero.gradient_clipping > 0) scalars_.clip_gradient(w_.update(grad));
-    orthogonalizer_.update(f.param, w_.update(grad),
-                           c_.update_part(group.momentum, f.offset, elems));
+    orthogonalizer_.update(f.param, w_.update(grad), w_.update(group.momentum, f.offset, elems));
     scalars_.update_by_clipped(places, {f.param});
   }
   if (group.matrices) orthogonalizer_.release();
@@ -134,8 +133,8 @@ void Stage0States::update_master(const Group& group, const std::vector<int>& par
   if (group.matrices) {
     orthogonalizer_.acquire();
     for (const FlatParam& f : group.layout)
-      orthogonalizer_.update(f.param, c_.update_part(group.grad32, f.offset, c_.elems(f.param)),
-                             c_.update_part(group.momentum, f.offset, c_.elems(f.param)));
+      orthogonalizer_.update(f.param, w_.update(group.grad32, f.offset, c_.elems(f.param)),
+                             w_.update(group.momentum, f.offset, c_.elems(f.param)));
     orthogonalizer_.release();
     scalars_.update_by_clipped(places, params, rounded);
   } else {

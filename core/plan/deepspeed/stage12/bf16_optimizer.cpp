@@ -48,10 +48,7 @@ class Bf16Schedule final : public FlatSteps {
     const int full = full_[states_.flat().group_of(id)];
     const std::int64_t at = states_.flat().offset_of(id);
     const Operand grad = w_.read(grads_.slot(id));
-    if (first)
-      w_.compute(Kernel::convert, {c_.write_part(full, at, c_.elems(id)), grad});
-    else
-      w_.compute(Kernel::accumulate, {c_.update_part(full, at, c_.elems(id)), grad});
+    w_.store(w_.write(full, at, c_.elems(id)), grad, !first);
     if (c_.knobs.immediate_grad_update) w_.release(grads_.slot(id));
   }
 
@@ -71,8 +68,7 @@ class Bf16Schedule final : public FlatSteps {
 
   void update_states() override {
     for (std::size_t g = 0; g < groups().size(); ++g)
-      states_.update_partition(g,
-                               c_.read_part(full_[g], states_.own_first(g), groups()[g].partition),
+      states_.update_partition(g, w_.read(full_[g], states_.own_first(g), groups()[g].partition),
                                states_.has_matrices(g));
   }
   void gather_params() override {

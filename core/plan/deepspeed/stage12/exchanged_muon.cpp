@@ -96,8 +96,7 @@ class ExchangedMomentum final : public Muon {
     std::int64_t end = 0;
     for (const auto& [rank, id] : group.shared) {
       const std::int64_t elems = states_.owned(id).elems;
-      c_.convert(c_.write_part(group.sent, end, elems),
-                 c_.read_part(group.momentum, at(g, id), elems));
+      w_.convert(w_.write(group.sent, end, elems), w_.read(group.momentum, at(g, id), elems));
       end += elems;
     }
     w_.exchange(w_.read(group.sent), w_.write(group.received), group.to, group.from,
@@ -125,13 +124,13 @@ class ExchangedMomentum final : public Muon {
     const Group& group = groups_[g];
     const auto begin = group.from.begin();
     const OwnedSlice own = states_.owned(id);
-    c_.convert(c_.write_part(whole, own.first, own.elems),
-               c_.read_part(group.momentum, at(g, id), own.elems));
+    w_.convert(w_.write(whole, own.first, own.elems),
+               w_.read(group.momentum, at(g, id), own.elems));
     for (const OwnedSlice& slice : states_.flat().owners(id)) {
       if (slice.rank == c_.program.partition_rank()) continue;
       const std::int64_t from = std::accumulate(begin, begin + slice.rank, std::int64_t{0});
-      c_.convert(c_.write_part(whole, slice.first, slice.elems),
-                 c_.read_part(group.received, from, slice.elems));
+      w_.convert(w_.write(whole, slice.first, slice.elems),
+                 w_.read(group.received, from, slice.elems));
     }
   }
 
@@ -143,12 +142,11 @@ class ExchangedMomentum final : public Muon {
       w_.acquire(m.momentum.slot);
       assemble(g, m.id, m.momentum.slot);
     } else {
-      m.momentum = c_.update_part(groups_[g].momentum, at(g, m.id), states_.owned(m.id).elems);
+      m.momentum = w_.update(groups_[g].momentum, at(g, m.id), states_.owned(m.id).elems);
     }
     m.grad = w_.update(whole_grads_.whole("whole_gradient", elems));
     w_.acquire(m.grad.slot);
-    c_.convert(w_.write(m.grad.slot),
-               c_.read_part(grads_[g], states_.flat().offset_of(m.id), elems));
+    w_.convert(w_.write(m.grad.slot), w_.read(grads_[g], states_.flat().offset_of(m.id), elems));
     scalars_.clip_gradient(m.grad);
   }
 
@@ -156,7 +154,7 @@ class ExchangedMomentum final : public Muon {
     const std::size_t g = group_of(m.id);
     const OwnedSlice own = states_.owned(m.id);
     const auto take = [&](int into, std::int64_t place, int whole) {
-      c_.convert(c_.write_part(into, place, own.elems), c_.read_part(whole, own.first, own.elems));
+      w_.convert(w_.write(into, place, own.elems), w_.read(whole, own.first, own.elems));
       w_.release(whole);
     };
     take(grads_[g], states_.flat().offset_of(m.id) + own.first, m.grad.slot);

@@ -140,7 +140,7 @@ class HostPartitions final : public Muon {
     std::int64_t at = 0;
     for (const int id : batch.params) {
       matrices.push_back(
-          {id, c_.update_part(grad, at, c_.elems(id)), c_.update_part(momentum, at, c_.elems(id))});
+          {id, w_.update(grad, at, c_.elems(id)), w_.update(momentum, at, c_.elems(id))});
       at += c_.elems(id);
     }
     return matrices;
@@ -151,10 +151,10 @@ class HostPartitions final : public Muon {
     const List grad = grads(batch), momentum = momenta(batch);
     for (const Piece& piece : batch.pieces) {
       if (piece.rank != c_.program.partition_rank()) continue;
-      count_update(scalars_, batch.group, c_.update_part(grad.whole, piece.into, piece.elems));
+      count_update(scalars_, batch.group, w_.update(grad.whole, piece.into, piece.elems));
       for (const List& list : {grad, momentum})
-        w_.copy(c_.read_part(list.whole, piece.into, piece.elems),
-                c_.write_part(list.partition, piece.from, piece.elems));
+        w_.copy(w_.read(list.whole, piece.into, piece.elems),
+                w_.write(list.partition, piece.from, piece.elems));
     }
     for (const List& list : {grad, momentum}) w_.release(list.whole);
   }
@@ -163,8 +163,7 @@ class HostPartitions final : public Muon {
     if (c_.world() == 1) {
       for (const Piece& p : batch.pieces)
         for (const List& list : lists)
-          w_.copy(c_.read_part(list.partition, p.from, p.elems),
-                  c_.write_part(list.whole, p.into, p.elems));
+          w_.copy(w_.read(list.partition, p.from, p.elems), w_.write(list.whole, p.into, p.elems));
       return;
     }
     const GatherBuffers::Size size = size_of(batch, static_cast<int>(lists.size()));
@@ -190,15 +189,14 @@ class HostPartitions final : public Muon {
     each([&](const Piece& p, const List& list, std::int64_t at, std::int64_t place,
              std::int64_t elems) {
       if (p.rank == c_.program.partition_rank())
-        w_.copy(c_.read_part(list.partition, p.from + at, elems),
-                c_.write_part(b.local, place, elems));
+        w_.copy(w_.read(list.partition, p.from + at, elems), w_.write(b.local, place, elems));
     });
     collectives_.issue(Op::all_gather, Reduction::none, w_.read(b.local), w_.write(b.gathered),
                        batch.params);
     each([&](const Piece& p, const List& list, std::int64_t at, std::int64_t place,
              std::int64_t elems) {
-      c_.convert(c_.write_part(list.whole, p.into + at, elems),
-                 c_.read_part(b.gathered, p.rank * w_[b.local].elems + place, elems));
+      w_.convert(w_.write(list.whole, p.into + at, elems),
+                 w_.read(b.gathered, p.rank * w_[b.local].elems + place, elems));
     });
   }
 

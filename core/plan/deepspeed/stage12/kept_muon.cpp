@@ -47,8 +47,7 @@ class KeptMatrices final : public Muon {
 
   void keep_momentum() override {
     for (const GroupSlots& s : slots_)
-      if (s.momentum != no_slot)
-        w_.compute(Kernel::convert, {w_.write(s.momentum), w_.read(s.staged)});
+      if (s.momentum != no_slot) w_.convert(w_.write(s.momentum), w_.read(s.staged));
   }
 
   void release_updates() override {
@@ -104,8 +103,8 @@ class KeptMatrices final : public Muon {
         const std::int64_t at = offset_[f.param], elems = c_.elems(f.param);
         if (at < 0 || !buckets_.kept(f.param)) continue;
         list.push_back({f.param, buckets_.whole_grad(f.param),
-                        c_.read_part(slots_[g].momentum, at, elems),
-                        c_.write_part(slots_[g].staged, at, elems)});
+                        w_.read(slots_[g].momentum, at, elems),
+                        w_.write(slots_[g].staged, at, elems)});
       }
     return list;
   }
@@ -114,8 +113,8 @@ class KeptMatrices final : public Muon {
   // alive.
   void after(const Matrix& m) override {
     if (updates_ == no_slot) return;
-    const Operand update = c_.write_part(updates_, end_, m.grad.elems);
-    c_.convert(update, c_.read_part(m.grad.slot, m.grad.offset, m.grad.elems));
+    const Operand update = w_.write(updates_, end_, m.grad.elems);
+    w_.convert(update, w_.read(m.grad.slot, m.grad.offset, m.grad.elems));
     buckets_.replace(m.id, update);
     end_ += m.grad.elems;
   }

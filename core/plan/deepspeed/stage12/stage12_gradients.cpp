@@ -61,12 +61,7 @@ void FlatBuckets::acquire() {
 void FlatBuckets::accumulate_locally(int id) {
   const int sum = c_.declare_once(accum_[id], "grad_accum." + c_.name(id), Category::grad,
                                   c_.precision.grad_accum, c_.elems(id), recorded::grads);
-  if (w_.alive(sum)) {
-    w_.compute(Kernel::accumulate, {w_.update(sum), w_.read(grads_.slot(id))});
-  } else {
-    w_.acquire(sum);
-    w_.compute(Kernel::convert, {w_.write(sum), w_.read(grads_.slot(id))});
-  }
+  w_.add_to(sum, w_.read(grads_.slot(id)));
   w_.release(grads_.slot(id));
 }
 
@@ -79,7 +74,7 @@ void FlatBuckets::add(int id) {
   if (hooks_correct()) folded_.correct(id, w_.update(own_tensor(id)));
   const bool copied = contiguous() && c_.elems(id) <= c_.knobs.reduce_bucket_size;
   if (copied) {
-    c_.convert(c_.write_part(bucket.slot(), bucket.held, c_.elems(id)), w_.read(own_tensor(id)),
+    w_.convert(w_.write(bucket.slot(), bucket.held, c_.elems(id)), w_.read(own_tensor(id)),
                bucket_divisors(bucket).copies.before);
     w_.release(own_tensor(id));
   }
@@ -124,7 +119,7 @@ Collectives::Divided FlatBuckets::bucket_divisors(const Bucket& bucket) const {
 }
 
 void FlatBuckets::reduce(const Bucket& bucket, Sent& sent) {
-  const Operand all = c_.update_part(sent.slot, 0, bucket.held);
+  const Operand all = w_.update(sent.slot, 0, bucket.held);
   std::vector<int> params;
   for (const BucketEntry& e : sent.entries) params.push_back(e.param);
   const bool copied = sent.slot == bucket.slot();
@@ -143,7 +138,7 @@ void FlatBuckets::reduce(const Bucket& bucket, Sent& sent) {
 
 // Several slices are first flattened by a copy.
 void FlatBuckets::send(Sent& sent, const BucketMessage& message) {
-  Operand data = c_.update_part(sent.slot, message.slices[0].at, message.elems());
+  Operand data = w_.update(sent.slot, message.slices[0].at, message.elems());
   if (message.slices.size() > 1) {
     const int flat = w_.slot("flat." + std::to_string(flats_++), Category::bucket, bucket_type(),
                              message.elems());
@@ -151,8 +146,7 @@ void FlatBuckets::send(Sent& sent, const BucketMessage& message) {
     Sent::Flattened flattened{flat, {}};
     std::int64_t at = 0;
     for (const BucketSlice& run : joined(message.slices)) {
-      w_.compute(Kernel::convert,
-                 {c_.write_part(flat, at, run.elems), c_.read_part(sent.slot, run.at, run.elems)});
+      w_.convert(w_.write(flat, at, run.elems), w_.read(sent.slot, run.at, run.elems));
       at += run.elems;
     }
     flattened.back = message.slices;
@@ -178,7 +172,7 @@ void FlatBuckets::reduce_flattened(const Bucket& bucket, Sent& sent) {
   w_.acquire(flat);
   const Collectives::Divided divided = collectives_.divided_by_copies(flat, divisors, sent.type);
   for (const BucketEntry& e : sent.entries)
-    c_.convert(c_.write_part(flat, e.at, c_.elems(e.param)), w_.read(own_tensor(e.param)),
+    w_.convert(w_.write(flat, e.at, c_.elems(e.param)), w_.read(own_tensor(e.param)),
                divided.copies.before);
   collectives_.all_reduce(w_.update(flat), divided.reduction, params, sent.type);
   sent.flattened.push_back({flat, {}});
@@ -194,8 +188,7 @@ void FlatBuckets::receive() {
   for (const Sent::Flattened& f : sent.flattened) copy_back(sent, f);
   for (const BucketEntry& e : sent.entries) {
     const int own = own_tensor(e.param);
-    const Operand grad =
-        w_.alive(own) ? w_.read(own) : c_.read_part(sent.slot, e.at, c_.elems(e.param));
+    const Operand grad = w_.alive(own) ? w_.read(own) : w_.read(sent.slot, e.at, c_.elems(e.param));
     const auto g = static_cast<std::size_t>(states_.flat().group_of(e.param));
     if (states_.owns(e.param) && exact_[g])
       keep_exactly(e.param, grad, std::count(sent.lost.begin(), sent.lost.end(), e.param) > 0);
@@ -210,14 +203,12 @@ void FlatBuckets::receive() {
 void FlatBuckets::copy_back(const Sent& sent, const Sent::Flattened& flattened) {
   if (sent.slot == no_slot) {
     for (const BucketEntry& e : sent.entries)
-      c_.convert(w_.write(own_tensor(e.param)),
-                 c_.read_part(flattened.slot, e.at, c_.elems(e.param)));
+      w_.convert(w_.write(own_tensor(e.param)), w_.read(flattened.slot, e.at, c_.elems(e.param)));
   } else {
     std::int64_t at = 0;
     for (const BucketSlice& s : flattened.back) {
       if (s.matrix >= 0 ? states_.owns(s.matrix) : s.owner == p_.mesh.place_in(s.holders))
-        c_.convert(c_.write_part(sent.slot, s.at, s.elems),
-                   c_.read_part(flattened.slot, at, s.elems));
+        w_.convert(w_.write(sent.slot, s.at, s.elems), w_.read(flattened.slot, at, s.elems));
       at += s.elems;
     }
   }
@@ -234,7 +225,7 @@ void FlatBuckets::keep(int id, Operand grad) {
                   c_.precision.model, part_elems_, recorded::partition_gradients);
   if (!w_.alive(slot)) w_.acquire(slot);
   place(id);
-  w_.compute(Kernel::convert, {c_.write_part(slot, part_offset_[id], c_.elems(id)), grad});
+  w_.convert(w_.write(slot, part_offset_[id], c_.elems(id)), grad);
 }
 
 void FlatBuckets::place(int id) {
@@ -252,8 +243,7 @@ void FlatBuckets::finish() {
       if (!held_.contains(slot)) w_.drop(slot);
   if (!c_.offloads()) hold_unused();
   if (w_.alive(new_part_)) {
-    w_.compute(Kernel::accumulate,
-               {c_.update_part(part_, 0, part_end_), c_.read_part(new_part_, 0, part_end_)});
+    w_.accumulate(w_.update(part_, 0, part_end_), w_.read(new_part_, 0, part_end_));
     w_.release(new_part_);
   }
 }
@@ -272,10 +262,8 @@ void FlatBuckets::keep_exactly(int id, Operand grad, bool lost) {
   const auto g = static_cast<std::size_t>(states_.flat().group_of(id));
   const OwnedSlice own = states_.owned(id);
   const std::int64_t at = states_.flat().offset_of(id) + own.first - states_.own_first(g);
-  const Operand sum = c_.update_part(acquire_exact_partition(g), at, own.elems);
-  if (!lost)
-    w_.compute(Kernel::accumulate,
-               {sum, c_.read_part(grad.slot, grad.offset + own.first, own.elems)});
+  const Operand sum = w_.update(acquire_exact_partition(g), at, own.elems);
+  if (!lost) w_.accumulate(sum, w_.read(grad.slot, grad.offset + own.first, own.elems));
   if (c_.offloads() && micro_.last) send_to_host(id, sum);
 }
 
@@ -322,9 +310,8 @@ void FlatBuckets::flatten_owned(std::size_t g, int into) {
   if (covered < group.partition) w_.compute(Kernel::zero, {w_.write(into)});
   for (const FlatParam& f : group.layout)
     if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
-      w_.compute(Kernel::convert,
-                 {c_.write_part(into, f.offset + own.first - states_.own_first(g), own.elems),
-                  owned_slice(f.param, own)});
+      w_.convert(w_.write(into, f.offset + own.first - states_.own_first(g), own.elems),
+                 owned_slice(f.param, own));
 }
 
 Dtype FlatBuckets::flat_type(std::size_t g) const {
@@ -365,7 +352,7 @@ std::vector<Operand> FlatBuckets::counted_grads(std::size_t g) const {
     const OwnedSlice own = states_.owned(f.param);
     if (own.elems == 0 || !c_.counts(f.param)) continue;
     if (exact != no_slot)
-      slices.push_back(c_.read_part(exact, f.offset + own.first - states_.own_first(g), own.elems));
+      slices.push_back(w_.read(exact, f.offset + own.first - states_.own_first(g), own.elems));
     else if (kept(f.param))
       slices.push_back(owned_slice(f.param, own));
   }

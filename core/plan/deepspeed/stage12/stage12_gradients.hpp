@@ -58,7 +58,7 @@ class FlatBuckets {
   /// Where the gradient of an owned parameter is kept as a whole.
   Operand whole_grad(int id) const {
     if (stay_apart()) return w_.update(accum_[id]);
-    return c_.update_part(part_, part_offset_[id], c_.elems(id));
+    return w_.update(part_, part_offset_[id], c_.elems(id));
   }
   /// From now on this step's update `whole`, elsewhere, stands for the gradient of a parameter.
   void replace(int id, Operand whole) { replaced_[id] = whole; }
@@ -108,8 +108,8 @@ class FlatBuckets {
   /// The owned slice of a gradient that is kept as a whole, or of the update in its place.
   Operand owned_slice(int id, const OwnedSlice& own) const {
     const Operand& update = replaced_[id];
-    if (update.slot == no_slot) return c_.read_part(part_, part_offset_[id] + own.first, own.elems);
-    return c_.read_part(update.slot, update.offset + own.first, own.elems);
+    if (update.slot == no_slot) return w_.read(part_, part_offset_[id] + own.first, own.elems);
+    return w_.read(update.slot, update.offset + own.first, own.elems);
   }
   Bucket& bucket_of(int id);
   void send_bucket(Bucket& bucket);

@@ -31,14 +31,14 @@ void FlatBuckets::acquire_offload() {
 
 void FlatBuckets::accumulate_on_host(int id, Operand grad) {
   place(id);
-  const Operand sum = c_.update_part(host_sum_, part_offset_[id], c_.elems(id));
+  const Operand sum = w_.update(host_sum_, part_offset_[id], c_.elems(id));
   if (!micro_.first) {
-    const Operand before = c_.update_part(scratch_, 0, c_.elems(id));
+    const Operand before = w_.update(scratch_, 0, c_.elems(id));
     w_.copy(sum, before);
     Operand into = grad, from = before;
     into.reads = into.writes = true;
     from.writes = false;
-    w_.compute(Kernel::accumulate, {into, from});
+    w_.accumulate(into, from);
   }
   w_.copy(grad, sum);
 }
@@ -47,7 +47,7 @@ void FlatBuckets::keep_on_host(int id, Operand grad) {
   if (host_sum_ != no_slot) accumulate_on_host(id, grad);
   if (!micro_.last) return;
   const OwnedSlice own = states_.owned(id);
-  send_to_host(id, c_.read_part(grad.slot, grad.offset + own.first, own.elems));
+  send_to_host(id, w_.read(grad.slot, grad.offset + own.first, own.elems));
 }
 
 void FlatBuckets::send_to_host(int id, Operand slice) {
@@ -57,8 +57,8 @@ void FlatBuckets::send_to_host(int id, Operand slice) {
   if (!states_.has_matrices(g) && c_.counts(id)) scalars_.add_to_sum(static_cast<int>(g), slice);
   offload_.send_down(
       id, slice,
-      c_.write_part(states_.host_grad(g),
-                    states_.flat().offset_of(id) + own.first - states_.own_first(g), own.elems));
+      w_.write(states_.host_grad(g),
+               states_.flat().offset_of(id) + own.first - states_.own_first(g), own.elems));
 }
 
 }  // namespace shardmark

@@ -37,14 +37,14 @@ void FlatStates::init() {
   for (int id = 0; id < c_.params(); ++id) collectives_.broadcast_bytes(param(id), id);
   for (std::size_t g = 0; g < groups().size(); ++g) {
     const GroupSlots& s = slots_[g];
-    Operand own = c_.read_part(s.param, own_first(g), groups()[g].partition);
+    Operand own = w_.read(s.param, own_first(g), groups()[g].partition);
     if (offloads) {
       w_.acquire(s.staging);
       w_.copy(own, w_.write(s.staging));
       own = w_.read(s.staging);
     }
     w_.acquire(s.states.master());
-    w_.compute(Kernel::convert, {w_.write(s.states.master()), own});
+    w_.convert(w_.write(s.states.master()), own);
     s.states.begin_moments(w_);
     if (s.grad != no_slot) acquire_zeroed(w_, s.grad);
   }
@@ -52,7 +52,7 @@ void FlatStates::init() {
 
 void FlatStates::update_partition(std::size_t g, Operand grad, bool clipped) {
   const GroupSlots& s = slots_[g];
-  const Operand own = c_.write_part(s.param, own_first(g), groups()[g].partition);
+  const Operand own = w_.write(s.param, own_first(g), groups()[g].partition);
   if (clipped) return scalars_.update_by_clipped(s.states.whole(w_, grad), groups()[g].params, own);
   scalars_.update_by(optimizer_of(g), s.states.whole(w_, grad), groups()[g].params,
                      c_.offloads() ? w_.write(s.staging) : own);
@@ -64,7 +64,7 @@ void FlatStates::gather_params() {
     if (groups()[g].ranks == 1) continue;
     const int param = slots_[g].param;
     collectives_.issue(Op::all_gather, Reduction::none,
-                       c_.read_part(param, own_first(g), groups()[g].partition), w_.write(param),
+                       w_.read(param, own_first(g), groups()[g].partition), w_.write(param),
                        groups()[g].params, -1, p_.group_of(groups()[g].holders));
   }
 }

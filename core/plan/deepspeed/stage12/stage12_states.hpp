@@ -51,7 +51,7 @@ class FlatStates {
   /// The place of a parameter in its group's flat buffer, or by itself if it is frozen.
   Operand param(int id) const {
     if (!c_.param(id).updated()) return frozen_.part(c_, id);
-    return c_.read_part(slots_[flat_.group_of(id)].param, flat_.offset_of(id), c_.elems(id));
+    return w_.read(slots_[flat_.group_of(id)].param, flat_.offset_of(id), c_.elems(id));
   }
   /// On the host: the slot of a group's gradient partition.
   int host_grad(std::size_t g) const { return slots_[g].grad; }

@@ -90,7 +90,7 @@ Operand OptimizerSwapper::room(std::int64_t elems) {
     filling_ = (filling_ + 1) % buffers_.size();
     filled_ = 0;
   }
-  const Operand place = w_.part(buffers_[filling_], filled_, elems, true, true);
+  const Operand place = w_.update(buffers_[filling_], filled_, elems);
   filled_ += elems;
   return place;
 }
@@ -114,7 +114,7 @@ void OptimizerSwapper::send(int param, Operand grad) {
   for (const Piece& piece : gradient.pieces) {
     if (piece.file == no_slot) continue;
     const Operand place = room(piece.elems);
-    w_.copy(w_.part(grad.slot, grad.offset + piece.first, piece.elems, true, false), place);
+    w_.copy(w_.read(grad.slot, grad.offset + piece.first, piece.elems), place);
     waiting_.push_back({piece.file, place});
   }
 }
@@ -129,12 +129,12 @@ void OptimizerSwapper::flush() {
 Operand OptimizerSwapper::kept(const Gradient& gradient, const Piece& piece) const {
   if (piece.file != no_slot) return w_.update(piece.file);
   const Operand& here = gradient.here;
-  return w_.part(here.slot, here.offset + piece.first, piece.elems, true, true);
+  return w_.update(here.slot, here.offset + piece.first, piece.elems);
 }
 
 void OptimizerSwapper::read_gradient(const Group& group, int slot) {
   const auto into = [&](std::int64_t first, std::int64_t elems) {
-    return w_.part(slot, first, elems, false, true);
+    return w_.write(slot, first, elems);
   };
   // Padding has no gradient. The update must not see what another gradient left in the buffer.
   std::int64_t end = 0;
@@ -198,8 +198,7 @@ void OptimizerSwapper::give_back(int index) {
   const int slot = buffers_of(index).grad.slot;
   for (const Gradient& gradient : group.gradients)
     for (const Piece& piece : gradient.pieces)
-      w_.copy(w_.part(slot, gradient.offset + piece.first, piece.elems, true, false),
-              kept(gradient, piece));
+      w_.copy(w_.read(slot, gradient.offset + piece.first, piece.elems), kept(gradient, piece));
 }
 
 }  // namespace shardmark

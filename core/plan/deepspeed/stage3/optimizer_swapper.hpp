@@ -97,7 +97,7 @@ class OptimizerSwapper {
 
   std::int64_t aligned(std::int64_t elems) const { return file_elems(aio_, Dtype::fp32, elems); }
   Operand part(int buffer, std::int64_t elems) const {
-    return w_.part(buffers_[static_cast<std::size_t>(buffer)], 0, elems, true, true);
+    return w_.update(buffers_[static_cast<std::size_t>(buffer)], 0, elems);
   }
   Operand as_long_as(int file, Operand place) const;
   int sets() const;

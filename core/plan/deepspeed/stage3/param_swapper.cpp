@@ -71,7 +71,7 @@ void ParamSwapper::write_first(int param, Buffered& buffered) {
 
 Operand ParamSwapper::place_to_write(int param) {
   const File& file = files_.at(param);
-  const Operand place = w_.part(pool_, pooled_, file.elems, true, true);
+  const Operand place = w_.update(pool_, pooled_, file.elems);
   pooled_ += aligned(file.elems);
   to_write_.push_back(param);
   return place;
@@ -81,7 +81,7 @@ void ParamSwapper::write_back() {
   std::int64_t at = 0;
   for (int param : to_write_) {
     const int slot = files_.at(param).slot;
-    w_.copy(w_.part(pool_, at, w_[slot].elems, true, false), w_.write(slot));
+    w_.copy(w_.read(pool_, at, w_[slot].elems), w_.write(slot));
     at += w_[slot].elems;
   }
   to_write_.clear();

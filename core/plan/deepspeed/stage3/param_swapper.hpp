@@ -68,7 +68,7 @@ class ParamSwapper {
   };
   std::int64_t aligned(std::int64_t elems) const { return file_elems(aio_, dtype_, elems); }
   Operand part(int buffer, std::int64_t elems) const {
-    return w_.part(buffers_, buffer * buffer_elems_, elems, true, true);
+    return w_.update(buffers_, buffer * buffer_elems_, elems);
   }
 
   PlanWriter& w_;

@@ -40,7 +40,7 @@ void QuantizedGather::start(const std::string& name, Operand own, const std::vec
   Operand from = own;
   if (m.half != no_slot) {
     w_.acquire(m.half);
-    c_.convert(w_.write(m.half), own);
+    w_.convert(w_.write(m.half), own);
     from = w_.read(m.half);
   }
   w_.acquire(m.own);

@@ -123,7 +123,7 @@ Operand QuantizedReduce::reduce(int id, Operand grad) {
   w_.acquire(g.sum);
   w_.compute(Kernel::sum_parts, {w_.write(g.sum), read(restored)}, {&id, 1}).group = between_;
   w_.acquire(g.shard);
-  c_.convert(w_.write(g.shard), w_.read(g.sum), c_.world());
+  w_.convert(w_.write(g.shard), w_.read(g.sum), c_.world());
   w_.release(g.sum);
   return w_.read(g.shard);
 }

@@ -27,7 +27,7 @@ class DealtMatrices final : public ShardedMuon {
     std::vector<Operand> grads = shards(chunk, w_.read(s.grad)), momenta;
     for (const Operand& shard : shards(chunk, w_.read(s.momentum))) {
       momenta.push_back(shard_in(chunk, parts_, momenta.size()));
-      c_.convert(c_.write_part(parts_, momenta.back().offset, shard.elems), shard);
+      w_.convert(w_.write(parts_, momenta.back().offset, shard.elems), shard);
     }
     whole_grads_ = whole_momenta_ = no_slot;
     if (!are_whole(w_[s.grad].dtype)) {
@@ -51,8 +51,8 @@ class DealtMatrices final : public ShardedMuon {
     for (const Matrix& m : made) {
       const std::int64_t at = params_.groups().offset_of(m.id), elems = params_.real(m.id);
       if (elems == 0) continue;
-      c_.convert(c_.write_part(s.momentum, at, elems), own(m.id, m.momentum));
-      if (whole_grads_ != no_slot) c_.convert(c_.write_part(s.grad, at, elems), own(m.id, m.grad));
+      w_.convert(w_.write(s.momentum, at, elems), own(m.id, m.momentum));
+      if (whole_grads_ != no_slot) w_.convert(w_.write(s.grad, at, elems), own(m.id, m.grad));
     }
     for (const int slot : {parts_, whole_grads_, whole_momenta_})
       if (slot != no_slot) w_.release(slot);
@@ -86,15 +86,14 @@ class DealtMatrices final : public ShardedMuon {
       padded = passing("padded_" + what, Category::gathered, type(), most);
       w_.compute(Kernel::zero, {w_.write(padded)});
       if (mine < round.size())
-        c_.convert(c_.write_part(padded, 0, sent.elems),
-                   c_.read_part(sent.slot, sent.offset, sent.elems));
+        w_.convert(w_.write(padded, 0, sent.elems), w_.read(sent.slot, sent.offset, sent.elems));
       sent = w_.read(padded);
     }
     collectives_.issue(Op::all_gather, Reduction::none, sent, w_.write(shared), params);
     std::int64_t at = 0;
     for (const Matrix& m : round) {
       const Operand& to = m.*part;
-      c_.convert(c_.write_part(to.slot, to.offset, to.elems), c_.read_part(shared, at, to.elems));
+      w_.convert(w_.write(to.slot, to.offset, to.elems), w_.read(shared, at, to.elems));
       at += most;
     }
     if (padded != no_slot) w_.release(padded);
@@ -182,11 +181,11 @@ class HostShards final : public ShardedMuon {
 
   void send_down(const Chunk& chunk, std::size_t i, const List& list, Operand mine) {
     if (mine.slot != list.parts) {
-      c_.convert(c_.write_part(list.parts, chunk.at[i], mine.elems), mine);
-      mine = c_.read_part(list.parts, chunk.at[i], mine.elems);
+      w_.convert(w_.write(list.parts, chunk.at[i], mine.elems), mine);
+      mine = w_.read(list.parts, chunk.at[i], mine.elems);
     }
     const std::int64_t at = params_.groups().offset_of(chunk.params[i]);
-    w_.copy(mine, c_.write_part(list.host.slot, list.host.offset + at, mine.elems));
+    w_.copy(mine, w_.write(list.host.slot, list.host.offset + at, mine.elems));
   }
 
   StepScalars& scalars_;

@@ -50,14 +50,14 @@ std::vector<Operand> ShardedMuon::shards(const Chunk& chunk, Operand group) cons
   std::vector<Operand> list;
   for (const int id : chunk.params)
     list.push_back(
-        c_.read_part(group.slot, group.offset + params_.groups().offset_of(id), params_.shard(id)));
+        w_.read(group.slot, group.offset + params_.groups().offset_of(id), params_.shard(id)));
   return list;
 }
 
 std::vector<Operand> ShardedMuon::matrices(const Chunk& chunk, int whole) const {
   std::vector<Operand> list;
   for (std::size_t i = 0; i < chunk.params.size(); ++i)
-    list.push_back(c_.update_part(whole, chunk.at[i] * c_.world(), c_.elems(chunk.params[i])));
+    list.push_back(w_.update(whole, chunk.at[i] * c_.world(), c_.elems(chunk.params[i])));
   return list;
 }
 
@@ -70,22 +70,22 @@ void ShardedMuon::gather_shards(const Chunk& chunk, const std::vector<std::vecto
   };
   if (c_.world() == 1)
     return each([&](std::size_t l, std::size_t i, std::int64_t) {
-      c_.convert(c_.write_part(whole[l], chunk.at[i], c_.elems(chunk.params[i])), lists[l][i]);
+      w_.convert(w_.write(whole[l], chunk.at[i], c_.elems(chunk.params[i])), lists[l][i]);
     });
   const std::int64_t row = chunk.row * static_cast<std::int64_t>(lists.size());
   buffers_.with({0, row, 1}, [&](const GatherBuffers::Buffers& b) {
     each([&](std::size_t l, std::size_t i, std::int64_t at) {
-      c_.convert(c_.write_part(b.local, at, lists[l][i].elems), lists[l][i]);
+      w_.convert(w_.write(b.local, at, lists[l][i].elems), lists[l][i]);
     });
     const std::int64_t own = row * c_.program.partition_rank();
-    c_.convert(c_.write_part(b.gathered, own, row), w_.read(b.local));
-    collectives_.issue(Op::all_gather, Reduction::none, c_.read_part(b.gathered, own, row),
+    w_.convert(w_.write(b.gathered, own, row), w_.read(b.local));
+    collectives_.issue(Op::all_gather, Reduction::none, w_.read(b.gathered, own, row),
                        w_.write(b.gathered), chunk.params);
     each([&](std::size_t l, std::size_t i, std::int64_t at) {
       const std::int64_t shard = lists[l][i].elems;
       w_.compute(Kernel::rearrange,
-                 {c_.write_part(whole[l], chunk.at[i] * c_.world(), shard * c_.world()),
-                  c_.read_part(b.gathered, at, row * (c_.world() - 1) + shard)});
+                 {w_.write(whole[l], chunk.at[i] * c_.world(), shard * c_.world()),
+                  w_.read(b.gathered, at, row * (c_.world() - 1) + shard)});
     });
   });
 }

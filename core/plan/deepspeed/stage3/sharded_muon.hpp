@@ -55,13 +55,12 @@ class ShardedMuon : public Muon {
   /// The shards of a chunk among those of its sub-group, and side by side in a slot of their own.
   std::vector<Operand> shards(const Chunk& chunk, Operand group) const;
   Operand shard_in(const Chunk& chunk, int slot, std::size_t i) const {
-    return c_.read_part(slot, chunk.at[i], params_.shard(chunk.params[i]));
+    return w_.read(slot, chunk.at[i], params_.shard(chunk.params[i]));
   }
   /// This rank's shard of a whole matrix, without padding.
   Operand own(int id, Operand matrix) const {
-    return c_.read_part(matrix.slot,
-                        matrix.offset + params_.shard(id) * c_.program.partition_rank(),
-                        params_.real(id));
+    return w_.read(matrix.slot, matrix.offset + params_.shard(id) * c_.program.partition_rank(),
+                   params_.real(id));
   }
   /// Acquires a buffer.
   int passing(const std::string& name, Category category, Dtype dtype, std::int64_t elems) {

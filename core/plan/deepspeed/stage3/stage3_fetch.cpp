@@ -31,7 +31,7 @@ void ShardedParams::keep_secondary(int id) {
   Operand from = state_.where[id];
   from.offset += first;
   from.elems = real;
-  if (real > 0) w_.compute(Kernel::convert, {c_.write_part(slot, 0, real), from});
+  if (real > 0) w_.convert(w_.write(slot, 0, real), from);
   state_.secondary.insert(id);
 }
 
@@ -65,14 +65,14 @@ void ShardedParams::shard_into(Operand place, int id) {
   param_swapper_.bring_in(id, state_.buffered);
   const Operand own = own_shard(id, true, false);
   if (!on_host()) {
-    w_.compute(Kernel::convert, {place, own});
+    w_.convert(place, own);
   } else if (w_[place.slot].dtype == c_.precision.model) {
     w_.copy(own, place);
   } else {
     const int here = passing_slot("upload." + c_.name(id), c_.precision.model, shard(id));
     w_.acquire(here);
     w_.copy(own, w_.write(here));
-    w_.compute(Kernel::convert, {place, w_.read(here)});
+    w_.convert(place, w_.read(here));
     w_.release(here);
   }
 }
@@ -81,7 +81,7 @@ void ShardedParams::bring_up(int id) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
   shard_into(w_.write(slot), id);
-  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
+  state_.where[id] = w_.read(slot, 0, c_.elems(id));
 }
 
 // Gathers straight into the parameter's own buffer.
@@ -89,10 +89,10 @@ void ShardedParams::gather_alone(int id, const Sharers& of) {
   const int slot = gathered_slot(id);
   w_.acquire(slot);
   const bool brought = of.group != secondary_.group && on_host();
-  const Operand own = brought ? c_.read_part(slot, first(id), shard(id)) : own_share(id, of);
+  const Operand own = brought ? w_.read(slot, first(id), shard(id)) : own_share(id, of);
   if (brought) shard_into(own, id);
   collectives_.issue(Op::all_gather, Reduction::none, own, w_.write(slot), {id}, -1, of.group);
-  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
+  state_.where[id] = w_.read(slot, 0, c_.elems(id));
 }
 
 void ShardedParams::read_ahead(const std::vector<int>& list) {
@@ -175,8 +175,8 @@ void ShardedParams::gather_lowered(int id, const Sharers& of) {
 void ShardedParams::restore_lowered(int id) {
   const int slot = gathered_slot(id), buffer = lowered_slot(id);
   w_.acquire(slot);
-  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
-  c_.convert(c_.write_part(slot, 0, c_.elems(id)), c_.read_part(buffer, 0, c_.elems(id)));
+  state_.where[id] = w_.read(slot, 0, c_.elems(id));
+  w_.convert(w_.write(slot, 0, c_.elems(id)), w_.read(buffer, 0, c_.elems(id)));
   w_.release(buffer);
   w_.release(lowered_share(id, sharers(id)));
 }
@@ -199,7 +199,7 @@ void ShardedParams::fetch_together(const std::vector<int>& list) {
   const std::int64_t row = w_[flat].elems / of.ranks;
   w_.acquire(flat);
   join_shares(flat, row * of.rank, list, of);
-  collectives_.issue(Op::all_gather, Reduction::none, c_.read_part(flat, row * of.rank, row),
+  collectives_.issue(Op::all_gather, Reduction::none, w_.read(flat, row * of.rank, row),
                      w_.write(flat), list, -1, of.group);
 }
 
@@ -207,9 +207,9 @@ void ShardedParams::fetch_together(const std::vector<int>& list) {
 void ShardedParams::join_shares(int slot, std::int64_t at, const std::vector<int>& list,
                                 const Sharers& of) {
   for (int id : list) {
-    const Operand place = c_.write_part(slot, at, share(id, of));
+    const Operand place = w_.write(slot, at, share(id, of));
     if (has_secondary(id))
-      w_.compute(Kernel::convert, {place, own_share(id, of)});
+      w_.convert(place, own_share(id, of));
     else
       shard_into(place, id);
     at += share(id, of);
@@ -257,10 +257,10 @@ void ShardedParams::settle(int id, Fill fill) {
     w_.acquire(half);
     fill(half);
     w_.acquire(slot);
-    c_.convert(w_.write(slot), w_.read(half));
+    w_.convert(w_.write(slot), w_.read(half));
     w_.release(half);
   }
-  state_.where[id] = c_.read_part(slot, 0, c_.elems(id));
+  state_.where[id] = w_.read(slot, 0, c_.elems(id));
 }
 
 // Each rank sets its shards in a copy of zeros; the sum of the copies over ranks is the parameters.
@@ -269,8 +269,8 @@ void ShardedParams::fetch_by_sum(const std::vector<int>& list) {
   acquire_zeroed(w_, flat);
   std::int64_t at = 0;
   for (int id : list) {
-    shard_into(c_.write_part(flat, at + first(id), shard(id)), id);
-    state_.where[id] = c_.read_part(flat, at, c_.elems(id));
+    shard_into(w_.write(flat, at + first(id), shard(id)), id);
+    state_.where[id] = w_.read(flat, at, c_.elems(id));
     at += whole(id);
   }
   collectives_.issue(Op::all_reduce, Reduction::sum, w_.read(flat), w_.write(flat), {});
@@ -307,8 +307,7 @@ void ShardedParams::arrive_together(const std::vector<int>& list) {
   for (int id : list) {
     const std::int64_t last = row * (of.ranks - 1) + share(id, of);
     settle(id, [&](int slot) {
-      w_.compute(Kernel::rearrange, {w_.write(slot), c_.read_part(flat, at, last)}).group =
-          of.group;
+      w_.compute(Kernel::rearrange, {w_.write(slot), w_.read(flat, at, last)}).group = of.group;
     });
     at += share(id, of);
   }

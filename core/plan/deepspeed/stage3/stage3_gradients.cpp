@@ -34,9 +34,8 @@ void ShardedBucket::add(int id) {
   if (c_.knobs.contiguous_gradients && bucket.held + c_.elems(id) <= most) {
     // Gradients that were reduced in the buffer itself must be kept before it fills again.
     if (in_flight_ && in_flight_->in(bucket.slot)) receive();
-    at = c_.read_part(bucket.slot, bucket.held, c_.elems(id));
-    w_.compute(Kernel::convert,
-               {c_.write_part(bucket.slot, bucket.held, c_.elems(id)), w_.read(grads_.slot(id))});
+    at = w_.read(bucket.slot, bucket.held, c_.elems(id));
+    w_.convert(w_.write(bucket.slot, bucket.held, c_.elems(id)), w_.read(grads_.slot(id)));
     w_.release(grads_.slot(id));
   }
   bucket.entries.push_back({id, at});
@@ -70,8 +69,7 @@ std::vector<int> ShardedBucket::ids(std::span<const Entry> entries) {
 
 void ShardedBucket::reduce_whole(const Bucket& bucket, Sent& sent) {
   for (Entry& e : sent.entries)
-    e.reduced =
-        c_.read_part(bucket.slot, e.grad.offset + params_.first(e.param), params_.real(e.param));
+    e.reduced = w_.read(bucket.slot, e.grad.offset + params_.first(e.param), params_.real(e.param));
   const auto ranks = static_cast<double>(c_.world());
   const double factor = c_.knobs.gradient_predivide_factor;
   Divisors divisors{ranks, 1};
@@ -79,7 +77,7 @@ void ShardedBucket::reduce_whole(const Bucket& bucket, Sent& sent) {
     divisors.before = ranks * factor;
     if (factor != ranks) divisors.after = 1 / factor;
   }
-  collectives_.all_reduce(c_.update_part(bucket.slot, 0, bucket.held), divisors, ids(sent.entries),
+  collectives_.all_reduce(w_.update(bucket.slot, 0, bucket.held), divisors, ids(sent.entries),
                           bucket.type);
 }
 
@@ -105,7 +103,7 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
     for (const Entry& e : entries) {
       Event& interleave =
           w_.compute(Kernel::interleave,
-                     {c_.write_part(flat, at, row * (ranks - 1) + params_.shard(e.param)), e.grad});
+                     {w_.write(flat, at, row * (ranks - 1) + params_.shard(e.param)), e.grad});
       interleave.divisor = divisor;
       interleave.group = group;
       at += params_.shard(e.param);
@@ -117,10 +115,10 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
   }
   data.reads = data.writes = true;
   const std::int64_t row = data.elems / ranks;
-  const Operand own = c_.update_part(data.slot, data.offset + row * p_.mesh.place_in(holders), row);
+  const Operand own = w_.update(data.slot, data.offset + row * p_.mesh.place_in(holders), row);
   std::int64_t at = own.offset;
   for (Entry& e : entries) {
-    e.reduced = c_.read_part(data.slot, at, params_.real(e.param));
+    e.reduced = w_.read(data.slot, at, params_.real(e.param));
     at += params_.shard(e.param);
   }
   collectives_.divide(data, left);
@@ -149,7 +147,7 @@ Operand ShardedBucket::as_sent(Sent& sent, const Entry& e) {
       c_.declare_once(wires_[static_cast<std::size_t>(e.param)], "wire." + c_.name(e.param),
                       Category::bucket, sent.type, c_.elems(e.param));
   w_.acquire(wire);
-  c_.convert(w_.write(wire), e.grad);
+  w_.convert(w_.write(wire), e.grad);
   sent.made.push_back(wire);
   return w_.read(wire);
 }
@@ -165,9 +163,8 @@ void ShardedBucket::receive() {
       bounce(e.param, e.reduced);
     } else if (params_.real(e.param) > 0) {
       const SubGroupSlots& s = params_.slots_of(e.param);
-      const Operand into = w_.part(s.grad, params_.groups().offset_of(e.param),
-                                   params_.real(e.param), !micro_.first, true);
-      w_.compute(micro_.first ? Kernel::convert : Kernel::accumulate, {into, e.reduced});
+      w_.store(w_.write(s.grad, params_.groups().offset_of(e.param), params_.real(e.param)),
+               e.reduced, !micro_.first);
     }
     if (w_.alive(grads_.slot(e.param))) drop_after_copies(grads_.slot(e.param));
   }
@@ -188,7 +185,7 @@ void ShardedBucket::drop_after_copies(int slot) {
 void ShardedBucket::bounce(int id, Operand reduced) {
   const auto g = static_cast<std::size_t>(params_.groups().group_of(id));
   const Operand sum =
-      c_.update_part(params_.slots(g).grad, params_.groups().offset_of(id), params_.real(id));
+      w_.update(params_.slots(g).grad, params_.groups().offset_of(id), params_.real(id));
   if (bounced_.empty()) bounced_.assign(p_.model.params.size(), no_slot);
   const int here = c_.declare_once(bounced_[id], "bounced." + c_.name(id), Category::staging,
                                    c_.precision.grad_accum, params_.real(id));
@@ -197,13 +194,13 @@ void ShardedBucket::bounce(int id, Operand reduced) {
   if (!stays || w_[here].dtype != Dtype::fp32) offload_.keep_for_copy(here);
   if (!micro_.first) {
     w_.copy(sum, w_.write(here));
-    w_.compute(Kernel::accumulate, {w_.update(here), reduced});
+    w_.accumulate(w_.update(here), reduced);
     w_.copy(w_.read(here), sum);
   } else if (w_[reduced.slot].dtype == c_.precision.grad_accum) {
     w_.copy(reduced, sum);
     w_.copy(sum, w_.write(here));
   } else {
-    w_.compute(Kernel::convert, {w_.write(here), reduced});
+    w_.convert(w_.write(here), reduced);
     w_.copy(w_.read(here), sum);
     w_.copy(sum, w_.write(here));
   }
@@ -217,11 +214,11 @@ void ShardedBucket::bounce(int id, Operand reduced) {
     return;
   }
   const Operand into =
-      c_.write_part(params_.slots(g).grad32, params_.groups().offset_of(id), params_.real(id));
+      w_.write(params_.slots(g).grad32, params_.groups().offset_of(id), params_.real(id));
   if (params_.updated_on_host(g))
     offload_.send_down(id, w_.read(here), into);
   else
-    w_.compute(Kernel::convert, {into, w_.read(here)});
+    w_.convert(into, w_.read(here));
 }
 
 void ShardedBucket::finish() {

@@ -169,8 +169,7 @@ void ShardedParams::place_states(std::size_t g) {
 std::vector<Operand> ShardedParams::counted_parts(std::size_t g) const {
   std::vector<Operand> parts;
   for (int id : groups_.groups()[g].params)
-    if (c_.counts(id))
-      parts.push_back(c_.read_part(slots_[g].grad, groups_.offset_of(id), shard(id)));
+    if (c_.counts(id)) parts.push_back(w_.read(slots_[g].grad, groups_.offset_of(id), shard(id)));
   return parts;
 }
 
@@ -200,21 +199,21 @@ Operand ShardedParams::own_shard(int id, bool reads, bool writes) const {
 void ShardedParams::build(int id, bool dropped) {
   const int full = gathered_slot(id);
   w_.acquire(full);
-  w_.compute(Kernel::init_param, {c_.write_part(full, 0, c_.elems(id))}, {&id, 1});
-  collectives_.broadcast_bytes(c_.read_part(full, 0, c_.elems(id)), id);
+  w_.compute(Kernel::init_param, {w_.write(full, 0, c_.elems(id))}, {&id, 1});
+  collectives_.broadcast_bytes(w_.read(full, 0, c_.elems(id)), id);
   const bool file = param_swapper_.is_file(id);
   if (file && dropped) param_swapper_.take_buffer(id, state_.buffered);
   if (real(id) > 0 && (!file || dropped)) {
     Operand into = own_shard(id, false, true);
     into.elems = real(id);
-    const Operand own = c_.read_part(full, first(id), real(id));
+    const Operand own = w_.read(full, first(id), real(id));
     if (on_host())
       w_.copy(own, into);
     else
-      w_.compute(Kernel::convert, {into, own});
+      w_.convert(into, own);
   }
   if (file && dropped) param_swapper_.write_first(id, state_.buffered);
-  state_.where[id] = c_.read_part(full, 0, c_.elems(id));
+  state_.where[id] = w_.read(full, 0, c_.elems(id));
   if (dropped) keep_secondary(id);
   w_.release(full);
 }
@@ -251,7 +250,7 @@ void ShardedParams::convert_between(Operand from, Operand to, const std::string&
   to.reads = false, to.writes = true;
   const Slot &source = w_[from.slot], &destination = w_[to.slot];
   if (source.tier == destination.tier)
-    w_.compute(Kernel::convert, {to, from});
+    w_.convert(to, from);
   else if (source.dtype == destination.dtype)
     w_.copy(from, to);
   else
@@ -269,9 +268,9 @@ void ShardedParams::convert_across(Operand from, Operand to, const std::string& 
   w_.acquire(transit);
   if (down) {
     w_.copy(from, w_.write(transit));
-    w_.compute(Kernel::convert, {to, w_.read(transit)});
+    w_.convert(to, w_.read(transit));
   } else {
-    w_.compute(Kernel::convert, {w_.write(transit), from});
+    w_.convert(w_.write(transit), from);
     w_.copy(w_.read(transit), to);
   }
   w_.release(transit);

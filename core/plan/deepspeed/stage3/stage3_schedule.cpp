@@ -241,7 +241,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
     SubGroupSlots& s = params_.slots(g);
     w_.acquire(c_.declare_once(s.flat, "step_gradients" + params_.suffix(g), Category::grad,
                                c_.precision.grad_accum, params_.groups().groups()[g].elems));
-    c_.convert(w_.write(s.flat), w_.read(s.grad));
+    w_.convert(w_.write(s.flat), w_.read(s.grad));
     return in_master_type(s.flat, s.grad32, params_.suffix(g));
   }
 
