@@ -20,11 +20,11 @@ class AdapterWork : private WorkLists {
         rank_(d.low_rank[role_].rank) {}
 
   void forward_a() {
-    forward(width_.in, rank_, false);
+    linear_forward(a(), d_.dtype);
     scale();
   }
   void forward_b() {
-    forward(rank_, width_.out, true);
+    linear_forward(b(), d_.dtype, true);
     arrange(false);
     if (ends_sublayer() && !d_.decoder->norms_after()) stream("residual", rows_ * d_.hidden, 1, 3);
   }
@@ -32,8 +32,8 @@ class AdapterWork : private WorkLists {
     if (ends_sublayer() && !d_.decoder->norms_after() && d_.decoder->block.residual_factor != 1)
       stream("scaled_copy", rows_ * d_.hidden, 1, 2);
     arrange(true);
-    weight(rank_, width_.out);
-    input(rank_, width_.out, d_.dtype, false);
+    linear_weight(b(), accumulate_);
+    linear_input(b(), d_.dtype);
     scale();
   }
   void backward_a() {
@@ -41,13 +41,15 @@ class AdapterWork : private WorkLists {
       const MlpSpec& mlp = d_.decoder->mlp;
       stream(activation_kernel(mlp.activation, false), rows_ * d_.ffn, 1, mlp.gated ? 3 : 2);
     }
-    weight(width_.in, rank_);
+    linear_weight(a(), accumulate_);
     if (input_gradient_)
-      input(width_.in, rank_, reads_norm() ? dnorm_type(d_) : d_.dtype,
-            !begins_input_gradient(*d_.decoder, role_));
+      linear_input(a(), reads_norm() ? dnorm_type(d_) : d_.dtype,
+                   !begins_input_gradient(*d_.decoder, role_));
   }
 
  private:
+  LinearShape a() const { return {rows_, width_.in, rank_}; }
+  LinearShape b() const { return {rows_, rank_, width_.out}; }
   bool ends_sublayer() const { return role_ == Role::attn_proj || role_ == Role::mlp_proj; }
   // Whether the product's input is the output of a norm of the block.
   bool reads_norm() const { return !ends_sublayer() && role_ != Role::q_b && role_ != Role::kv_b; }
@@ -56,26 +58,6 @@ class AdapterWork : private WorkLists {
     if (role_ == Role::qkv) arrange_heads(d_);
     if (role_ == Role::kv_b) spread_latent(d_, rotates_, backward);
   }
-  void forward(std::int64_t in, std::int64_t out, bool accumulate) {
-    product({.m = rows_,
-             .n = out,
-             .k = in,
-             .transpose_b = true,
-             .accumulate = accumulate,
-             .c_type = d_.dtype});
-  }
-  void weight(std::int64_t in, std::int64_t out) {
-    product({.m = out,
-             .n = in,
-             .k = rows_,
-             .transpose_a = true,
-             .accumulate = accumulate_,
-             .c_type = d_.dtype});
-  }
-  void input(std::int64_t in, std::int64_t out, Dtype c_type, bool accumulate) {
-    product({.m = rows_, .n = in, .k = out, .accumulate = accumulate, .c_type = c_type});
-  }
-
   const TransformerDims& d_;
   const Role role_;
   const bool rotates_, input_gradient_, accumulate_;

@@ -22,11 +22,11 @@ class MixtureWork : private WorkLists {
     const std::int64_t h = d_.hidden, s = moe_.shared_ffn;
     switch (role) {
       case Role::shared_gate:
-      case Role::shared_up: return product_forward(rows_, h, s, d_.dtype);
+      case Role::shared_up: return linear_forward({rows_, h, s}, d_.dtype);
       case Role::shared_down:
         stream(activation_kernel(d_.decoder->mlp.activation, false), rows_ * s, 1, 3);
-        return product_forward(rows_, s, h, d_.dtype);
-      case Role::router: product_forward(rows_, h, moe_.experts, Dtype::fp32); return choose();
+        return linear_forward({rows_, s, h}, d_.dtype);
+      case Role::router: linear_forward({rows_, h, moe_.experts}, Dtype::fp32); return choose();
       case Role::experts: return experts_forward();
       case Role::shared_router: return stream("add_shared_expert", rows_ * h, h, 5);
       default: return;
@@ -49,9 +49,9 @@ class MixtureWork : private WorkLists {
         if (moe_.bias) bias_backward(rows_ * moe_.experts, moe_.experts, 1);
         return;
       case Role::shared_down:
-        product_input(rows_, s, h, d_.dtype, false);
+        linear_input({rows_, s, h}, d_.dtype);
         stream(activation_kernel(d_.decoder->mlp.activation, true), rows_ * s, 1, 6);
-        return product_weight(rows_, s, h);
+        return product_weight({rows_, s, h});
       case Role::shared_up: return product_backward(s, moe_.shared_factor);
       case Role::shared_gate: return product_backward(s);
       default: return;
@@ -98,38 +98,14 @@ class MixtureWork : private WorkLists {
         return small("own_weights", pairs_, 1);
     }
   }
-  // `turned`: the weight is [in][out].
-  void product_forward(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
-                       std::int64_t count = 1, bool turned = false) {
-    product(
-        {.m = rows, .n = out, .k = in, .transpose_b = !turned, .c_type = c_type, .count = count});
-  }
-  void product_input(std::int64_t rows, std::int64_t in, std::int64_t out, Dtype c_type,
-                     bool accumulate, std::int64_t count = 1, bool turned = false) {
-    product({.m = rows,
-             .n = in,
-             .k = out,
-             .transpose_b = turned,
-             .accumulate = accumulate,
-             .c_type = c_type,
-             .count = count});
-  }
-  void product_weight(std::int64_t rows, std::int64_t in, std::int64_t out, std::int64_t count = 1,
-                      bool turned = false) {
-    if (!trained_) return;
-    product({.m = turned ? in : out,
-             .n = turned ? out : in,
-             .k = rows,
-             .transpose_a = true,
-             .accumulate = accumulate_,
-             .c_type = d_.dtype,
-             .count = count});
+  void product_weight(const LinearShape& s) {
+    if (trained_) linear_weight(s, accumulate_);
   }
   // Lists the backward pass of a product whose input is the mixture's input. The gradient of that
   // input is in fp32, and is accumulated unless this product is the first to make it.
   void product_backward(std::int64_t out, bool adds = true) {
-    product_input(rows_, d_.hidden, out, Dtype::fp32, adds);
-    product_weight(rows_, d_.hidden, out);
+    linear_input({rows_, d_.hidden, out}, Dtype::fp32, adds);
+    product_weight({rows_, d_.hidden, out});
   }
 
   void bias_backward(std::int64_t elems, std::int64_t columns, std::int64_t launches) {
@@ -154,12 +130,12 @@ class MixtureWork : private WorkLists {
     if (moe_.balance_loss > 0) small("balance_sums", rows_ * moe_.experts, rows_);
   }
 
-  // Calls f(rows, count) for the experts that have as many rows.
+  // Calls f(layers) for the experts that have as many rows, with a layer of each of them.
   template<class F>
-  void for_each_size(const F& f) const {
+  void for_each_size(std::int64_t in, std::int64_t out, const F& f) const {
     const std::int64_t fewest = pairs_ / moe_.experts, larger = pairs_ % moe_.experts;
-    if (larger > 0) f(fewest + 1, larger);
-    if (fewest > 0) f(fewest, moe_.experts - larger);
+    if (larger > 0) f(LinearShape{fewest + 1, in, out, moe_.in_out, larger});
+    if (fewest > 0) f(LinearShape{fewest, in, out, moe_.in_out, moe_.experts - larger});
   }
   void combine(Dtype into, bool add) {
     const auto elems = static_cast<double>(pairs_ * d_.hidden * dtype_bytes(d_.dtype));
@@ -173,38 +149,35 @@ class MixtureWork : private WorkLists {
     const std::int64_t h = d_.hidden, f = moe_.ffn, rows = arriving_pairs(d_);
     small("place_arrivals", rows, 1);
     stream("sort_arrivals", rows * h, h, 2);
-    product_forward(own_rows(), h, f, d_.dtype, 2 * own_experts());
+    linear_forward(own_layers(h, f, 2), d_.dtype);
     stream(activation_kernel(d_.decoder->mlp.activation, false), rows * f, 1, 3);
-    product_forward(own_rows(), f, h, d_.dtype, own_experts());
+    linear_forward(own_layers(f, h), d_.dtype);
     stream("unsort_arrivals", rows * h, h, 2);
   }
   void divided_backward() {
     const std::int64_t h = d_.hidden, f = moe_.ffn, rows = arriving_pairs(d_);
     stream("sort_arrivals", rows * h, h, 2);
-    product_input(own_rows(), f, h, d_.dtype, false, own_experts());
+    linear_input(own_layers(f, h), d_.dtype);
     stream(activation_kernel(d_.decoder->mlp.activation, true), rows * f, 1, 6);
-    product_weight(own_rows(), f, h, own_experts());
-    product_weight(own_rows(), h, f, 2 * own_experts());
-    product_input(own_rows(), h, f, d_.dtype, false, own_experts());
-    product_input(own_rows(), h, f, d_.dtype, true, own_experts());
+    product_weight(own_layers(f, h));
+    product_weight(own_layers(h, f, 2));
+    linear_input(own_layers(h, f), d_.dtype);
+    linear_input(own_layers(h, f), d_.dtype, true);
     stream("unsort_arrivals", rows * h, h, 2);
   }
-  std::int64_t own_experts() const { return moe_.experts / d_.expert_part.ranks; }
-  std::int64_t own_rows() const {
-    return std::max<std::int64_t>(arriving_pairs(d_) / own_experts(), 1);
+  // `layers` layers of each of this rank's experts.
+  LinearShape own_layers(std::int64_t in, std::int64_t out, std::int64_t layers = 1) const {
+    const std::int64_t own = moe_.experts / d_.expert_part.ranks;
+    return {std::max<std::int64_t>(arriving_pairs(d_) / own, 1), in, out, false, layers * own};
   }
 
   void experts_forward() {
     if (d_.expert_part.cuts()) return divided_forward();
     const std::int64_t h = d_.hidden, f = moe_.ffn;
     stream("collect_rows", pairs_ * h, h, 2);
-    for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_forward(rows, h, 2 * f, d_.dtype, count, moe_.in_out);
-    });
+    for_each_size(h, 2 * f, [&](const LinearShape& s) { linear_forward(s, d_.dtype); });
     stream(gate_kernel(false), pairs_ * f, 1, 3);
-    for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_forward(rows, f, h, d_.dtype, count, moe_.in_out);
-    });
+    for_each_size(f, h, [&](const LinearShape& s) { linear_forward(s, d_.dtype); });
     combine(d_.dtype, false);
   }
 
@@ -212,23 +185,19 @@ class MixtureWork : private WorkLists {
     if (d_.expert_part.cuts()) return divided_backward();
     const std::int64_t h = d_.hidden, f = moe_.ffn;
     stream("collect_rows", pairs_ * h, h, 2);
-    for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_input(rows, f, h, d_.dtype, false, count, moe_.in_out);
-    });
+    for_each_size(f, h, [&](const LinearShape& s) { linear_input(s, d_.dtype); });
     stream(gate_kernel(true), pairs_ * f, 1, 6);
     stream("weigh_pairs", pairs_ * f, f, 7);
-    for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_weight(rows, f, h, count, moe_.in_out);
-    });
+    for_each_size(f, h, [&](const LinearShape& s) { product_weight(s); });
     if (moe_.bias) {
       stream("weigh_rows", pairs_ * h, h, 2);
       bias_backward(pairs_ * h, h, moe_.experts);
       bias_backward(pairs_ * 2 * f, 2 * f, moe_.experts);
     }
     stream("collect_rows", pairs_ * h, h, 2);
-    for_each_size([&](std::int64_t rows, std::int64_t count) {
-      product_weight(rows, h, 2 * f, count, moe_.in_out);
-      product_input(rows, h, 2 * f, d_.dtype, false, count, moe_.in_out);
+    for_each_size(h, 2 * f, [&](const LinearShape& s) {
+      product_weight(s);
+      linear_input(s, d_.dtype);
     });
     clear_unused();
     combine(Dtype::fp32, moe_.shared_ffn > 0);

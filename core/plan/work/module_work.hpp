@@ -55,32 +55,18 @@ class ModuleWork : private WorkLists {
   }
 
  private:
-  // Products of a linear layer (core/nn/products/linear.hpp). The head's weight is never turned.
-  bool turned() const { return decoder_.in_out && role_ != Role::head; }
+  // A layer of all rows. The head's weight is never turned.
+  LinearShape layer(std::int64_t in, std::int64_t out) const {
+    return {rows_, in, out, decoder_.in_out && role_ != Role::head};
+  }
   void product_forward(std::int64_t in, std::int64_t out, bool accumulate = false) {
-    product({.m = rows_,
-             .n = out,
-             .k = in,
-             .transpose_b = !turned(),
-             .accumulate = accumulate,
-             .c_type = d_.dtype});
+    linear_forward(layer(in, out), d_.dtype, accumulate);
   }
   void product_input(std::int64_t in, std::int64_t out, Dtype c_type, bool accumulate = false) {
-    product({.m = rows_,
-             .n = in,
-             .k = out,
-             .transpose_b = turned(),
-             .accumulate = accumulate,
-             .c_type = c_type});
+    linear_input(layer(in, out), c_type, accumulate);
   }
   void product_weight(std::int64_t in, std::int64_t out) {
-    if (!trained_) return;
-    product({.m = turned() ? in : out,
-             .n = turned() ? out : in,
-             .k = rows_,
-             .transpose_a = true,
-             .accumulate = accumulate_,
-             .c_type = d_.dtype});
+    if (trained_) linear_weight(layer(in, out), accumulate_);
   }
   void forward();
   void forward_end();

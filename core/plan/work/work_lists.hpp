@@ -7,6 +7,14 @@
 
 namespace shardmark {
 
+/// A linear layer from `in` to `out` channels; `turned`: its weight is [in][out]. `count` layers of
+/// that shape, or experts, have `rows` rows each.
+struct LinearShape {
+  std::int64_t rows, in, out;
+  bool turned = false;
+  std::int64_t count = 1;
+};
+
 /// Appends products and kernels of a model's type to a `Work`.
 class WorkLists {
  public:
@@ -17,6 +25,35 @@ class WorkLists {
     p.part = part_;
     p.in_head = in_head_;
     work_.products.push_back(p);
+  }
+  /// The products of a linear layer (core/nn/products/linear.hpp): that of forward, and those of
+  /// the gradients of its input and of its weight.
+  void linear_forward(const LinearShape& s, Dtype c_type, bool accumulate = false) {
+    product({.m = s.rows,
+             .n = s.out,
+             .k = s.in,
+             .transpose_b = !s.turned,
+             .accumulate = accumulate,
+             .c_type = c_type,
+             .count = s.count});
+  }
+  void linear_input(const LinearShape& s, Dtype c_type, bool accumulate = false) {
+    product({.m = s.rows,
+             .n = s.in,
+             .k = s.out,
+             .transpose_b = s.turned,
+             .accumulate = accumulate,
+             .c_type = c_type,
+             .count = s.count});
+  }
+  void linear_weight(const LinearShape& s, bool accumulate) {
+    product({.m = s.turned ? s.in : s.out,
+             .n = s.turned ? s.out : s.in,
+             .k = s.rows,
+             .transpose_a = true,
+             .accumulate = accumulate,
+             .c_type = dtype_,
+             .count = s.count});
   }
   /// A kernel that reads or writes `arrays` arrays of `elems` elements.
   void stream(std::string_view kernel, std::int64_t elems, std::int64_t width, double arrays) {
