@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Enums as indices of arrays and as rows of tables. An enum takes part if its values are 0, 1, 2, …
-// and if `enum_size` is specialized beside it.
+// Enums as indices of arrays, as rows of tables and as text. An enum takes part if its values are
+// 0, 1, 2, … and if `value_names` is specialized beside it, or `enum_size` if its values have no
+// names.
 #pragma once
 
 #include <array>
@@ -9,15 +10,31 @@
 
 namespace shardmark {
 
+/// The names of the values of the enum E, in their order: a name_list.
+template<class E>
+inline constexpr std::array<std::string_view, 0> value_names{};
+template<class... Names>
+constexpr std::array<std::string_view, sizeof...(Names)> name_list(Names... names) {
+  return {std::string_view(names)...};
+}
+
+/// The spelling of a value that users see.
+template<class E>
+requires(value_names<E>.size() > 0) constexpr std::string_view to_string(E value) {
+  // A damaged checkpoint or a test may hold a number that is no value of the enum.
+  const auto number = static_cast<std::size_t>(value);
+  return number < value_names<E>.size() ? value_names<E>[number] : "?";
+}
+
 /// The number of values of the enum E.
 template<class E>
-inline constexpr std::size_t enum_size = 0;
+inline constexpr std::size_t enum_size = value_names<E>.size();
 
 /// An array with one element for each value of E. It is indexed by values of E, or by their numbers
 /// as every array is.
 template<class E, class T>
 struct EnumArray : std::array<T, enum_size<E>> {
-  static_assert(enum_size<E> > 0, "specialize enum_size beside the enum");
+  static_assert(enum_size<E> > 0, "specialize value_names or enum_size beside the enum");
   using Elements = std::array<T, enum_size<E>>;
   using Elements::operator[];
   constexpr T& operator[](E value) { return (*this)[static_cast<std::size_t>(value)]; }

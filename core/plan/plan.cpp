@@ -34,17 +34,6 @@ std::string describe_ranks(const Group& group) {
                      ranks.back());
 }
 
-std::string_view to_string(SegmentKind kind) {
-  static constexpr auto names =
-      enum_names<SegmentKind>("init", "micro", "boundary", "update", "skip");
-  return names[kind];
-}
-
-std::string_view to_string(Gradients g) {
-  static constexpr auto names = enum_names<Gradients>("none", "accumulated", "reduced");
-  return names[g];
-}
-
 // An update reads and writes its moments; the operands that follow them it only reads or only
 // writes.
 UpdateOperands update_operands(const Program& program, const Event& event) {
@@ -63,11 +52,6 @@ UpdateOperands update_operands(const Program& program, const Event& event) {
 bool sums_updates(const Program& program, const Event& event, int sum) {
   return event.params.count > 0 &&
          program.model.params[program.param_ids[event.params.first + sum]].hidden_matrix;
-}
-
-std::string_view to_string(State state) {
-  static constexpr auto names = enum_names<State>("param", "master", "momentum", "variance");
-  return names[state];
 }
 
 std::vector<SegmentRun> runs_of(const Step& step, bool skipped) {

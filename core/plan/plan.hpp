@@ -103,7 +103,7 @@ struct Event {
 /// Whether gradients are pending at an end of a segment. `check` proves that ends which meet agree.
 enum class Gradients : std::uint8_t { none, accumulated, reduced };
 template<>
-inline constexpr std::size_t enum_size<Gradients> = 3;
+inline constexpr auto value_names<Gradients> = name_list("none", "accumulated", "reduced");
 
 /// The most groups that a program has: the world, the partition's, those of tensors and of
 /// sequences, two more if states are sharded on two levels, and one more if forward leaves
@@ -126,7 +126,8 @@ struct EndState {
 /// What a segment does; `skip` replaces `update` when the gradients overflowed.
 enum class SegmentKind : std::uint8_t { init, micro, boundary, update, skip };
 template<>
-inline constexpr std::size_t enum_size<SegmentKind> = 5;
+inline constexpr auto value_names<SegmentKind> = name_list("init", "micro", "boundary", "update",
+                                                           "skip");
 
 /// A plan with the state at both ends. At its exit all lanes are joined, so nothing is in flight.
 struct Segment {
@@ -251,10 +252,6 @@ bool sums_updates(const Program& program, const Event& event, int sum);
 
 /// "ranks 0, 2, 4, 6", or "256 ranks, 0, 8, 16 ... 2040".
 std::string describe_ranks(const Group& group);
-
-std::string_view to_string(SegmentKind);
-std::string_view to_string(Gradients);
-std::string_view to_string(State);
 
 /// The segments of one step in the order in which the driver runs them; the first ones are the
 /// micro-batches.

@@ -21,12 +21,8 @@ enum class TrafficPattern : std::uint8_t {
   incast       // all to the first
 };
 template<>
-inline constexpr std::size_t enum_size<TrafficPattern> = 4;
-inline constexpr auto traffic_pattern_names =
-    enum_names<TrafficPattern>("pairs", "ring", "all_to_all", "incast");
-constexpr std::string_view to_string(TrafficPattern pattern) {
-  return traffic_pattern_names[pattern];
-}
+inline constexpr auto value_names<TrafficPattern> = name_list("pairs", "ring", "all_to_all",
+                                                              "incast");
 
 /// Background traffic. Such a run is unofficial; neither its plan nor its values change.
 struct CongestionSpec {

@@ -95,12 +95,7 @@ struct ModelSpec {
 /// `data.source`: what a run trains on.
 enum class DataSource : std::uint8_t { none, file, markov, uniform };
 template<>
-inline constexpr std::size_t enum_size<DataSource> = 4;
-inline constexpr auto data_source_names =
-    enum_names<DataSource>("none", "file", "markov", "uniform");
-constexpr std::string_view to_string(DataSource source) {
-  return data_source_names[source];
-}
+inline constexpr auto value_names<DataSource> = name_list("none", "file", "markov", "uniform");
 /// The section `data`.
 struct DataSpec {
   DataSource source = DataSource::none;  // none if nothing is trained

@@ -19,26 +19,17 @@ namespace shardmark {
 /// LayerNorm subtracts the mean of a row, RMSNorm does not.
 enum class NormKind : std::uint8_t { layer, rms };
 template<>
-inline constexpr std::size_t enum_size<NormKind> = 2;
-constexpr std::string_view to_string(NormKind value) {
-  return enum_names<NormKind>("layer", "rms")[value];
-}
+inline constexpr auto value_names<NormKind> = name_list("layer", "rms");
 
 /// Where a block has its norms: before attention and MLP, after them, or both.
 enum class NormPlace : std::uint8_t { before, after, both };
 template<>
-inline constexpr std::size_t enum_size<NormPlace> = 3;
-constexpr std::string_view to_string(NormPlace value) {
-  return enum_names<NormPlace>("before", "after", "both")[value];
-}
+inline constexpr auto value_names<NormPlace> = name_list("before", "after", "both");
 
 /// The norms of queries and keys: none, over each head, or over all heads at once.
 enum class QkNorm : std::uint8_t { none, head, all };
 template<>
-inline constexpr std::size_t enum_size<QkNorm> = 3;
-constexpr std::string_view to_string(QkNorm value) {
-  return enum_names<QkNorm>("none", "head", "all")[value];
-}
+inline constexpr auto value_names<QkNorm> = name_list("none", "head", "all");
 
 struct NormSpec {
   NormKind kind = NormKind::layer;
@@ -54,18 +45,12 @@ struct NormSpec {
 /// How a model knows the place of a token.
 enum class PositionKind : std::uint8_t { none, learned, rotary, alibi };
 template<>
-inline constexpr std::size_t enum_size<PositionKind> = 4;
-constexpr std::string_view to_string(PositionKind value) {
-  return enum_names<PositionKind>("none", "learned", "rotary", "alibi")[value];
-}
+inline constexpr auto value_names<PositionKind> = name_list("none", "learned", "rotary", "alibi");
 
 /// How rotary frequencies are changed for sequences that are longer than in pre-training.
 enum class RotaryScaling : std::uint8_t { none, linear, llama3, yarn };
 template<>
-inline constexpr std::size_t enum_size<RotaryScaling> = 4;
-constexpr std::string_view to_string(RotaryScaling value) {
-  return enum_names<RotaryScaling>("none", "linear", "llama3", "yarn")[value];
-}
+inline constexpr auto value_names<RotaryScaling> = name_list("none", "linear", "llama3", "yarn");
 
 struct RotarySpec {
   double base = 10000;
@@ -95,10 +80,7 @@ struct PositionSpec {
 /// whose outputs are, for each key head, its query heads, the key and the value.
 enum class QkvLayout : std::uint8_t { separate, joined, grouped };
 template<>
-inline constexpr std::size_t enum_size<QkvLayout> = 3;
-constexpr std::string_view to_string(QkvLayout value) {
-  return enum_names<QkvLayout>("separate", "joined", "grouped")[value];
-}
+inline constexpr auto value_names<QkvLayout> = name_list("separate", "joined", "grouped");
 
 /// Latent attention: keys and values are products of a narrow latent, and so may queries be. A head
 /// of queries and keys has `plain_dim` channels and then `rotary_dim` rotated ones, which for keys
@@ -130,10 +112,8 @@ struct AttentionSpec {
 /// input, which one norm or two norms of its own prepare.
 enum class BlockKind : std::uint8_t { sequential, parallel, parallel_two_norms };
 template<>
-inline constexpr std::size_t enum_size<BlockKind> = 3;
-constexpr std::string_view to_string(BlockKind value) {
-  return enum_names<BlockKind>("sequential", "parallel", "parallel_two_norms")[value];
-}
+inline constexpr auto value_names<BlockKind> = name_list("sequential", "parallel",
+                                                         "parallel_two_norms");
 
 struct BlockSpec {
   BlockKind kind = BlockKind::sequential;
@@ -145,10 +125,7 @@ struct BlockSpec {
 /// `gelu` is the exact form, `gelu_tanh` its approximation.
 enum class Activation : std::uint8_t { gelu_tanh, gelu, relu, silu };
 template<>
-inline constexpr std::size_t enum_size<Activation> = 4;
-constexpr std::string_view to_string(Activation value) {
-  return enum_names<Activation>("gelu_tanh", "gelu", "relu", "silu")[value];
-}
+inline constexpr auto value_names<Activation> = name_list("gelu_tanh", "gelu", "relu", "silu");
 
 struct MlpSpec {
   Activation activation = Activation::gelu_tanh;
@@ -162,10 +139,7 @@ struct MlpSpec {
 /// experts have equally many tokens whatever the data.
 enum class Routing : std::uint8_t { learned, balanced };
 template<>
-inline constexpr std::size_t enum_size<Routing> = 2;
-constexpr std::string_view to_string(Routing value) {
-  return enum_names<Routing>("learned", "balanced")[value];
-}
+inline constexpr auto value_names<Routing> = name_list("learned", "balanced");
 
 /// What a gate does besides its activation: with a limit, gain or offset it is g sigmoid(gain g)
 /// times up + offset, where g is at most `limit`, and up between -limit and limit.
@@ -179,10 +153,7 @@ struct GateRule {
 /// What a router makes of its logits: probabilities over all experts, or a number for each expert.
 enum class Scores : std::uint8_t { softmax, sigmoid };
 template<>
-inline constexpr std::size_t enum_size<Scores> = 2;
-constexpr std::string_view to_string(Scores value) {
-  return enum_names<Scores>("softmax", "sigmoid")[value];
-}
+inline constexpr auto value_names<Scores> = name_list("softmax", "sigmoid");
 
 /// A mixture of experts in the place of the MLP. Experts are MLPs with a gate, whose gate and up
 /// are one matrix. A router's weights are its scores at the chosen experts; if they are normalised,
@@ -237,18 +208,12 @@ struct EndsSpec {
 /// DeepSpeed ends with an error.
 enum class TensorPlan : std::uint8_t { planned, inferred, none };
 template<>
-inline constexpr std::size_t enum_size<TensorPlan> = 3;
-constexpr std::string_view to_string(TensorPlan value) {
-  return enum_names<TensorPlan>("planned", "inferred", "none")[value];
-}
+inline constexpr auto value_names<TensorPlan> = name_list("planned", "inferred", "none");
 
 /// Which biases an adapter trains: none, those of the products that it adapts, or all of the model.
 enum class AdapterBias : std::uint8_t { none, adapted, all };
 template<>
-inline constexpr std::size_t enum_size<AdapterBias> = 3;
-constexpr std::string_view to_string(AdapterBias value) {
-  return enum_names<AdapterBias>("none", "adapted", "all")[value];
-}
+inline constexpr auto value_names<AdapterBias> = name_list("none", "adapted", "all");
 
 /// The factors beside one product.
 struct LowRankSize {
@@ -280,10 +245,7 @@ struct AdapterSpec {
 /// `constant`, whose output has no gradient, such as the angles of rotary positions.
 enum class Bare : std::uint8_t { none, function, identity, constant };
 template<>
-inline constexpr std::size_t enum_size<Bare> = 4;
-constexpr std::string_view to_string(Bare value) {
-  return enum_names<Bare>("none", "function", "identity", "constant")[value];
-}
+inline constexpr auto value_names<Bare> = name_list("none", "function", "identity", "constant");
 
 /// One module by its name, in which `*` is the number of the layer. A container is listed only if
 /// it is never called, or if it is bare: a module without parameters, which nothing computes here,

@@ -25,7 +25,9 @@ enum class Op : std::uint8_t {
   barrier
 };
 template<>
-inline constexpr std::size_t enum_size<Op> = 11;
+inline constexpr auto value_names<Op> = name_list("acquire", "release", "compute", "copy",
+                                                  "all_gather", "reduce_scatter", "all_reduce",
+                                                  "reduce", "broadcast", "all_to_all", "barrier");
 
 /// Which computation an event of `Op::compute` carries out. kernels.hpp says what each reads and
 /// writes.
@@ -72,7 +74,13 @@ enum class Kernel : std::uint8_t {
   muon
 };
 template<>
-inline constexpr std::size_t enum_size<Kernel> = 40;
+inline constexpr auto value_names<Kernel> = name_list(
+    "none", "init_param", "zero", "load_batch", "forward", "backward", "forward_end",
+    "backward_end", "forward_begin", "backward_begin", "count_routed", "attention",
+    "attention_backward", "split_heads", "join_heads", "split_tokens", "join_tokens", "accumulate",
+    "convert", "scale", "interleave", "rearrange", "quantize", "dequantize", "quantize_int4",
+    "reduce_int4", "dequantize_int4", "sum_parts", "orthogonalize", "overflow", "grad_norm", "clip",
+    "clip_gradient", "unscale", "rescale", "adamw", "lion", "sgd", "adagrad", "muon");
 /// Whether a kernel is the update of an optimizer.
 constexpr bool is_update(Kernel kernel) {
   return kernel >= Kernel::adamw;
@@ -82,7 +90,7 @@ constexpr bool is_update(Kernel kernel) {
 /// `disk` reads and writes files.
 enum class Lane : std::uint8_t { compute, comm, copy, disk };
 template<>
-inline constexpr std::size_t enum_size<Lane> = 4;
+inline constexpr auto value_names<Lane> = name_list("compute", "comm", "copy", "disk");
 inline constexpr int lane_count = static_cast<int>(enum_size<Lane>);
 
 /// What a module of a transformer computes. A `list` module has parameters and an unknown
@@ -127,18 +135,23 @@ enum class Role : std::uint8_t {
   kv_b
 };
 template<>
-inline constexpr std::size_t enum_size<Role> = 37;
+inline constexpr auto value_names<Role> =
+    name_list("container", "list", "token_embedding", "position_embedding", "norm1", "qkv", "q",
+              "k", "v", "attn_proj", "norm2", "fc", "gate", "up", "mlp_proj", "final_norm", "head",
+              "q_norm", "k_norm", "post_norm1", "post_norm2", "embedding_norm", "router", "experts",
+              "shared_gate", "shared_up", "shared_down", "shared_router", "sinks", "lora_a",
+              "lora_b", "q_a", "q_a_norm", "q_b", "kv_a", "kv_a_norm", "kv_b");
 
 /// The part of a step that an event belongs to. The phase `init` is start-up, before the first
 /// step.
 enum class Phase : std::uint8_t { init, forward, backward, step };
 template<>
-inline constexpr std::size_t enum_size<Phase> = 4;
+inline constexpr auto value_names<Phase> = name_list("init", "forward", "backward", "step");
 
 /// Where states lie: in memory of the device or the host, or in files on a disk of the node.
 enum class Tier : std::uint8_t { device, host, nvme };
 template<>
-inline constexpr std::size_t enum_size<Tier> = 3;
+inline constexpr auto value_names<Tier> = name_list("device", "host", "nvme");
 inline constexpr Tier memory_tiers[] = {Tier::device, Tier::host};
 
 /// What memory is used for, after the model states and residual states of the ZeRO paper.
@@ -155,13 +168,15 @@ enum class Category : std::uint8_t {
   staging
 };
 template<>
-inline constexpr std::size_t enum_size<Category> = 10;
+inline constexpr auto value_names<Category> = name_list("param", "grad", "master", "momentum",
+                                                        "variance", "bucket", "gathered",
+                                                        "activation", "workspace", "staging");
 
 /// The model states that a rank keeps from step to step, in the order of their bytes in a
 /// checkpoint.
 enum class State : std::uint8_t { param, master, momentum, variance };
 template<>
-inline constexpr std::size_t enum_size<State> = 4;
+inline constexpr auto value_names<State> = name_list("param", "master", "momentum", "variance");
 /// Whether it is an optimizer's average of gradients or of their squares.
 constexpr bool is_moment(State state) {
   return state == State::momentum || state == State::variance;
@@ -170,41 +185,29 @@ constexpr bool is_moment(State state) {
 /// The type of the elements of a slot, a message or a parameter.
 enum class Dtype : std::uint8_t { fp32, bf16, fp16, fp64, uint8, int32, int64, int8 };
 template<>
-inline constexpr std::size_t enum_size<Dtype> = 8;
+inline constexpr auto value_names<Dtype> = name_list("fp32", "bf16", "fp16", "fp64", "uint8",
+                                                     "int32", "int64", "int8");
 
 /// How a collective combines the values of its ranks; `none` for those that only move values.
 enum class Reduction : std::uint8_t { none, sum, average, max };
 template<>
-inline constexpr std::size_t enum_size<Reduction> = 4;
+inline constexpr auto value_names<Reduction> = name_list("none", "sum", "average", "max");
 
 /// Who adds up over ranks: the library (`native`), or this program in rank order, with the same
 /// bits at every stage (`ordered`).
 enum class Reductions : std::uint8_t { native, ordered };
 template<>
-inline constexpr std::size_t enum_size<Reductions> = 2;
+inline constexpr auto value_names<Reductions> = name_list("native", "ordered");
 
 /// Whether a run computes (`train`), or only communicates and keeps the memory (`none`).
 enum class Compute : std::uint8_t { train, none };
 template<>
-inline constexpr std::size_t enum_size<Compute> = 2;
+inline constexpr auto value_names<Compute> = name_list("train", "none");
 
 /// Whether each acquire allocates (`strict`), or takes a fixed place in one arena per tier.
 enum class MemoryMode : std::uint8_t { strict, pooled };
 template<>
-inline constexpr std::size_t enum_size<MemoryMode> = 2;
-
-std::string_view to_string(Op);
-std::string_view to_string(Kernel);
-std::string_view to_string(Lane);
-std::string_view to_string(Role);
-std::string_view to_string(Phase);
-std::string_view to_string(Tier);
-std::string_view to_string(Category);
-std::string_view to_string(Dtype);
-std::string_view to_string(Reduction);
-std::string_view to_string(Reductions);
-std::string_view to_string(Compute);
-std::string_view to_string(MemoryMode);
+inline constexpr auto value_names<MemoryMode> = name_list("strict", "pooled");
 
 /// Bytes per element.
 constexpr std::int64_t dtype_bytes(Dtype d) {

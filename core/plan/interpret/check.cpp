@@ -322,14 +322,6 @@ class Checker {
 
 }  // namespace
 
-std::string_view to_string(Rule rule) {
-  static constexpr std::array<std::string_view, 13> names{
-      "not_alive",      "acquired_twice", "not_released",  "junction", "bounds",
-      "undefined_read", "race",           "edge",          "gradient", "collective",
-      "tiers",          "divisor",        "ranks_disagree"};
-  return names[static_cast<std::size_t>(rule)];
-}
-
 std::vector<Violation> check(const Program& program) {
   return Checker(program).run();
 }

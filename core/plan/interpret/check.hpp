@@ -27,7 +27,11 @@ enum class Rule : std::uint8_t {
   divisor,        // the divisor is not positive, or the kernel does not divide
   ranks_disagree  // ranks differ in their groups, their collectives or the order of these
 };
-std::string_view to_string(Rule rule);
+template<>
+inline constexpr auto value_names<Rule> = name_list("not_alive", "acquired_twice", "not_released",
+                                                    "junction", "bounds", "undefined_read", "race",
+                                                    "edge", "gradient", "collective", "tiers",
+                                                    "divisor", "ranks_disagree");
 
 /// One place of a program that breaks a rule.
 struct Violation {

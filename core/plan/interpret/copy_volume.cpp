@@ -4,12 +4,6 @@
 
 namespace shardmark {
 
-std::string_view to_string(Direction direction) {
-  static constexpr auto names =
-      enum_names<Direction>("device_to_host", "host_to_device", "nvme_to_host", "host_to_nvme");
-  return names[direction];
-}
-
 void add(LinkVolume& into, const LinkVolume& from) {
   for (const Direction d : all_values<Direction>) {
     into[d].copies += from[d].copies;

@@ -14,8 +14,8 @@ namespace shardmark {
 /// The tiers between which a copy moves data, and which way.
 enum class Direction : std::uint8_t { device_to_host, host_to_device, nvme_to_host, host_to_nvme };
 template<>
-inline constexpr std::size_t enum_size<Direction> = 4;
-std::string_view to_string(Direction);
+inline constexpr auto value_names<Direction> = name_list("device_to_host", "host_to_device",
+                                                         "nvme_to_host", "host_to_nvme");
 constexpr bool is_disk(Direction d) {
   return d >= Direction::nvme_to_host;
 }

@@ -28,13 +28,10 @@ enum class Resource : std::uint8_t {
   host
 };
 template<>
-inline constexpr std::size_t enum_size<Resource> = 8;
-inline constexpr auto resource_names =
-    enum_names<Resource>("compute", "memory bandwidth", "host memory bandwidth",
-                         "network bandwidth", "network latency", "host link", "disk", "host");
-constexpr std::string_view to_string(Resource r) {
-  return resource_names[r];
-}
+inline constexpr auto value_names<Resource> = name_list("compute", "memory bandwidth",
+                                                        "host memory bandwidth",
+                                                        "network bandwidth", "network latency",
+                                                        "host link", "disk", "host");
 
 /// How much faster than on the machine each resource is; 1.1 is 10 % more bandwidth.
 struct Speeds : EnumArray<Resource, double> {

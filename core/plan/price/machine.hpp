@@ -26,11 +26,7 @@ struct TimePoint {
 /// How the operands of a product are stored: A B, A B^T or A^T B.
 enum class ProductForm : std::uint8_t { nn, nt, tn };
 template<>
-inline constexpr std::size_t enum_size<ProductForm> = 3;
-inline constexpr auto product_form_names = enum_names<ProductForm>("nn", "nt", "tn");
-constexpr std::string_view to_string(ProductForm form) {
-  return product_form_names[form];
-}
+inline constexpr auto value_names<ProductForm> = name_list("nn", "nt", "tn");
 
 /// Measured times of matrix products of one kind.
 struct ProductTimes {
@@ -71,12 +67,9 @@ enum class AttentionKernel : std::uint8_t {
   unfused
 };
 template<>
-inline constexpr std::size_t enum_size<AttentionKernel> = 5;
-inline constexpr auto attention_kernel_names = enum_names<AttentionKernel>(
-    "fused", "portable_fused", "first_fused", "fused_softmax", "unfused");
-constexpr std::string_view to_string(AttentionKernel kernel) {
-  return attention_kernel_names[kernel];
-}
+inline constexpr auto value_names<AttentionKernel> = name_list("fused", "portable_fused",
+                                                               "first_fused", "fused_softmax",
+                                                               "unfused");
 
 /// What the software of a run does with a device whose kernels are not measured. The defaults are
 /// those of fused kernels, compiled or written by hand.
@@ -244,12 +237,8 @@ inline constexpr double host_update_efficiency = 0.5;
 /// Where a figure of a machine that nobody has calibrated comes from.
 enum class FigureKind : std::uint8_t { nominal, measured, fitted, assumed };
 template<>
-inline constexpr std::size_t enum_size<FigureKind> = 4;
-inline constexpr auto figure_kind_names =
-    enum_names<FigureKind>("nominal", "measured", "fitted", "assumed");
-constexpr std::string_view to_string(FigureKind kind) {
-  return figure_kind_names[kind];
-}
+inline constexpr auto value_names<FigureKind> = name_list("nominal", "measured", "fitted",
+                                                          "assumed");
 struct Figure {
   std::string key;  // as messages write it: network[0].link.gb_per_s; a section stands for its keys
   FigureKind kind = FigureKind::nominal;

@@ -16,28 +16,16 @@ namespace shardmark {
 /// The generation of a GPU, for which NCCL has constants of its own.
 enum class GpuGeneration : std::uint8_t { volta, ampere, hopper, blackwell };
 template<>
-inline constexpr std::size_t enum_size<GpuGeneration> = 4;
-inline constexpr auto gpu_generation_names =
-    enum_names<GpuGeneration>("volta", "ampere", "hopper", "blackwell");
-constexpr std::string_view to_string(GpuGeneration g) {
-  return gpu_generation_names[g];
-}
+inline constexpr auto value_names<GpuGeneration> = name_list("volta", "ampere", "hopper",
+                                                             "blackwell");
 
 enum class NcclAlgorithm : std::uint8_t { ring, tree, nvls };
 template<>
-inline constexpr std::size_t enum_size<NcclAlgorithm> = 3;
-inline constexpr auto nccl_algorithm_names = enum_names<NcclAlgorithm>("ring", "tree", "nvls");
-constexpr std::string_view to_string(NcclAlgorithm a) {
-  return nccl_algorithm_names[a];
-}
+inline constexpr auto value_names<NcclAlgorithm> = name_list("ring", "tree", "nvls");
 
 enum class NcclProtocol : std::uint8_t { ll, ll128, simple };
 template<>
-inline constexpr std::size_t enum_size<NcclProtocol> = 3;
-inline constexpr auto nccl_protocol_names = enum_names<NcclProtocol>("LL", "LL128", "Simple");
-constexpr std::string_view to_string(NcclProtocol p) {
-  return nccl_protocol_names[p];
-}
+inline constexpr auto value_names<NcclProtocol> = name_list("LL", "LL128", "Simple");
 
 /// Channels of an algorithm as NCCL's search finds them (NCCL_DEBUG_SUBSYS=GRAPH prints them).
 struct NcclChannels {
