@@ -164,7 +164,7 @@ std::vector<int> parse_numbers(std::string_view text) {
     for (int n = first; n <= last; ++n) numbers.push_back(n);
   } while (take(text, ','));
   if (!text.empty()) return {};
-  std::sort(numbers.begin(), numbers.end());
+  std::ranges::sort(numbers);
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   return numbers;
 }

@@ -15,7 +15,7 @@ constexpr std::byte mark{0xFF};
 constexpr std::byte guard{0xA5};
 
 bool all_are(std::span<const std::byte> bytes, std::byte value) {
-  return std::all_of(bytes.begin(), bytes.end(), [&](std::byte b) { return b == value; });
+  return std::ranges::all_of(bytes, [&](std::byte b) { return b == value; });
 }
 
 // The bytes at the end of a slot of which one must change. What a module keeps from forward to

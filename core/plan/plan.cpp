@@ -16,13 +16,11 @@ std::int64_t alloc_bytes(const Slot& slot) {
 }
 
 bool Program::has_files() const {
-  return std::any_of(slots.begin(), slots.end(),
-                     [](const Slot& s) { return s.tier == Tier::nvme; });
+  return std::ranges::any_of(slots, [](const Slot& s) { return s.tier == Tier::nvme; });
 }
 
 const Segment* Program::find(std::string_view name) const {
-  const auto it = std::find_if(segments.begin(), segments.end(),
-                               [&](const Segment& s) { return s.name == name; });
+  const auto it = std::ranges::find_if(segments, [&](const Segment& s) { return s.name == name; });
   return it == segments.end() ? nullptr : &*it;
 }
 
@@ -66,7 +64,7 @@ std::vector<int> step_path(const Program& program, bool skipped) {
   while (true) {
     const Step& step = program.steps[path.back()];
     const int next = skipped ? step.after_skip : step.after_update;
-    if (std::find(path.begin(), path.end(), next) != path.end()) return path;
+    if (std::ranges::find(path, next) != path.end()) return path;
     path.push_back(next);
   }
 }

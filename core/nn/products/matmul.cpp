@@ -274,9 +274,8 @@ Prepared& MatMul::Impl::find(const Key& key, std::int64_t& prepare_ns) {
 }
 
 void MatMul::Impl::forget_oldest() {
-  cache.erase(std::min_element(cache.begin(), cache.end(), [](const auto& a, const auto& b) {
-    return a.second.used < b.second.used;
-  }));
+  cache.erase(std::ranges::min_element(
+      cache, [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
 }
 
 void MatMul::Impl::run(Prepared& p, const void* a, const void* b, void* c, const void* bias,

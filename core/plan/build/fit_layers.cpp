@@ -145,7 +145,7 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
   std::vector<Kept> kept = kept_gradients(deck, world / parts);
   // Most elements first, and of equals the earliest. A rank with fewer elements counts only if its
   // first gradient is ready earlier.
-  std::sort(kept.begin(), kept.end(), [](const Kept& a, const Kept& b) {
+  std::ranges::sort(kept, [](const Kept& a, const Kept& b) {
     return std::tuple(-a.elems, a.first, a.rank) < std::tuple(-b.elems, b.first, b.rank);
   });
   std::vector<int> ranks;

@@ -29,7 +29,7 @@ std::vector<int> ranks_to_check(int world, int rank, std::int64_t events) {
   for (int i = 0; i < spread; ++i)
     ranks.push_back(static_cast<int>(static_cast<std::int64_t>(world - 1) * i / (spread - 1)));
   ranks.push_back(rank);
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }

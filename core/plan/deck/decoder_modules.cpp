@@ -81,11 +81,11 @@ bool has_experts(const Decoder& d, std::int64_t layer) {
 bool some_have_experts(const Decoder& d) {
   const std::vector<std::uint8_t>& layers = d.moe.layers;
   return d.moe.experts > 0 &&
-         (layers.empty() || std::any_of(layers.begin(), layers.end(), [](auto l) { return l; }));
+         (layers.empty() || std::ranges::any_of(layers, [](auto l) { return l; }));
 }
 bool some_lack_experts(const Decoder& d) {
   const std::vector<std::uint8_t>& layers = d.moe.layers;
-  return d.moe.experts == 0 || !std::all_of(layers.begin(), layers.end(), [](auto l) { return l; });
+  return d.moe.experts == 0 || !std::ranges::all_of(layers, [](auto l) { return l; });
 }
 
 bool begins_input_gradient(const Decoder& d, Role role) {
@@ -108,8 +108,8 @@ namespace {
 // What an adapter does to the modules of a role; null: nothing.
 const AdapterTarget* target_of(const Decoder& d, Role role) {
   const std::vector<AdapterTarget>& targets = d.adapter.targets;
-  const auto t = std::find_if(targets.begin(), targets.end(),
-                              [=](const AdapterTarget& target) { return target.role == role; });
+  const auto t = std::ranges::find_if(
+      targets, [=](const AdapterTarget& target) { return target.role == role; });
   return t == targets.end() ? nullptr : &*t;
 }
 // The value of a layer, or the only one of a module outside of layers.

@@ -21,7 +21,7 @@ std::set<int> named_ranks(const std::vector<std::int64_t>& ranks,
     named.insert(static_cast<int>(rank));
   }
   for (const std::string& host : named_hosts) {
-    if (std::find(hosts.begin(), hosts.end(), host) == hosts.end())
+    if (std::ranges::find(hosts, host) == hosts.end())
       throw DeckError(fmt::format(
           "{}: {}.hosts = \"{}\": no rank runs there: name a host of this run, for example \"{}\"",
           deck, section, host, hosts.front()));

@@ -98,7 +98,7 @@ constexpr bool is_muon(Optimizer o) {
 /// Whether `optimizer` keeps `state` among the moments that its kernel updates.
 constexpr bool has_moment(Optimizer optimizer, State state) {
   const auto moments = traits(optimizer).moments;
-  return std::find(moments.begin(), moments.end(), state) != moments.end();
+  return std::ranges::find(moments, state) != moments.end();
 }
 
 }  // namespace shardmark

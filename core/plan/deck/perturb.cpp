@@ -39,7 +39,7 @@ std::vector<int> slowed_ranks(const PerturbSpec& spec, const std::vector<std::st
                     spec.random, world));
   std::vector<std::pair<std::uint64_t, int>> order;
   for (int r = 0; r < world; ++r) order.emplace_back(draw(spec, chosen_ranks, r, 0), r);
-  std::sort(order.begin(), order.end());
+  std::ranges::sort(order);
   for (std::int64_t i = 0; i < spec.random; ++i)
     slowed.insert(order[static_cast<std::size_t>(i)].second);
   return {slowed.begin(), slowed.end()};

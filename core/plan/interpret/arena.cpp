@@ -76,8 +76,7 @@ class Placer {
         others.push_back(slot);
     }
     const auto bottom = layout_.bytes;  // above what is always alive
-    std::stable_sort(others.begin(), others.end(),
-                     [&](int a, int b) { return padded_[a] > padded_[b]; });
+    std::ranges::stable_sort(others, [&](int a, int b) { return padded_[a] > padded_[b]; });
     for (int slot : others) {
       OccupiedMemory& taken = taken_[tier(slot)];
       const Lifetime& life = lives_.of_slot[slot];

@@ -30,8 +30,7 @@ class Checker {
   std::vector<Violation> run() {
     walk([](int) { return false; });
     if (p_.resumed_step != 0) walk([](int) { return false; }, p_.resumed_step);
-    const bool may_skip =
-        std::any_of(p_.steps.begin(), p_.steps.end(), [](const Step& s) { return s.skip >= 0; });
+    const bool may_skip = std::ranges::any_of(p_.steps, [](const Step& s) { return s.skip >= 0; });
     if (may_skip) {
       walk([](int) { return true; });
       walk([](int i) { return i % 2 == 0; });
@@ -266,7 +265,7 @@ class Checker {
     };
     const auto& ranks = p_.groups[e.group].ranks;
     const int size = p_.size_of(e.group);
-    if (!ranks.empty() && std::find(ranks.begin(), ranks.end(), p_.rank) == ranks.end())
+    if (!ranks.empty() && std::ranges::find(ranks, p_.rank) == ranks.end())
       wrong(fmt::format("rank {} is not in group {}", p_.rank, p_.groups[e.group].name));
     const bool rooted = e.op == Op::reduce || e.op == Op::broadcast;
     if (rooted != (e.root >= 0) || e.root >= size)

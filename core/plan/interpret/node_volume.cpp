@@ -16,8 +16,7 @@ std::int64_t ranks_here(const Program& p, int group, std::int64_t ranks_per_node
   const std::vector<int>& ranks = p.groups[static_cast<std::size_t>(group)].ranks;
   if (ranks.empty()) return ranks_per_node;
   const std::int64_t node = p.rank / ranks_per_node;
-  return std::count_if(ranks.begin(), ranks.end(),
-                       [&](int rank) { return rank / ranks_per_node == node; });
+  return std::ranges::count_if(ranks, [&](int rank) { return rank / ranks_per_node == node; });
 }
 
 // A step of ZeRO-3 gathers each parameter twice per micro-batch and reduces its gradient once.

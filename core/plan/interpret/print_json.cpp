@@ -78,8 +78,7 @@ class ListedMicroBatches {
   static constexpr std::int64_t most_rows_listed = 100'000, most_micro_batches_listed = 10'000;
 
   static std::int64_t collectives(const Segment& s) {
-    return std::count_if(s.events.begin(), s.events.end(),
-                         [](const Event& e) { return is_collective(e.op); });
+    return std::ranges::count_if(s.events, [](const Event& e) { return is_collective(e.op); });
   }
   std::vector<ListedMicroBatch> list_;
   Json repeated_ = Json::array();

@@ -48,7 +48,7 @@ class DecoderBuilder {
     std::vector<DecoderModule> all = decoder_.modules;
     if (!spec_.expert_part.cuts()) return all;
     const auto of = [&](Role role) {
-      return std::find_if(all.begin(), all.end(), [=](const auto& m) { return m.role == role; });
+      return std::ranges::find_if(all, [=](const auto& m) { return m.role == role; });
     };
     // AutoEP's experts have no module for their activation.
     const std::string inside = of(Role::experts)->name + '.';
@@ -82,8 +82,9 @@ class DecoderBuilder {
     return containers_[name] = index;
   }
   bool lists_layers(const std::string& pattern) const {
-    return std::any_of(decoder_.modules.begin(), decoder_.modules.end(),
-                       [&](const DecoderModule& m) { return m.name.starts_with(pattern + ".*"); });
+    return std::ranges::any_of(decoder_.modules, [&](const DecoderModule& m) {
+      return m.name.starts_with(pattern + ".*");
+    });
   }
   static std::string outer(const std::string& name) {
     const std::size_t dot = name.rfind('.');
@@ -223,7 +224,7 @@ class DecoderBuilder {
       default: break;
     }
     const std::vector<Role>& calls = calls_[has_experts(decoder_, layer) ? 1 : 0];
-    const auto call = std::find(calls.begin(), calls.end(), role);
+    const auto call = std::ranges::find(calls, role);
     return call == calls.end() ? -1 : static_cast<int>(call - calls.begin());
   }
 

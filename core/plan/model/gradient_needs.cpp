@@ -27,8 +27,7 @@ class GradientNeeds {
       if (m.bare != Bare::constant)
         for (BareCall& c : m.calls) calls.push_back({c.order, &m, &c});
     }
-    std::stable_sort(calls.begin(), calls.end(),
-                     [](const Call& a, const Call& b) { return a.order < b.order; });
+    std::ranges::stable_sort(calls, [](const Call& a, const Call& b) { return a.order < b.order; });
     int unit = -1;
     for (const Call& call : calls) {
       if (call.bare != nullptr) {
@@ -188,7 +187,7 @@ void mark_passes(ModelShape& shape) {
   };
   std::vector<int> forward = shape.computing(VisitKind::pre_forward);
   mark(forward, &Module::begins_forward);
-  std::reverse(forward.begin(), forward.end());
+  std::ranges::reverse(forward);
   mark(forward, &Module::ends_forward);
   mark(shape.computing(VisitKind::pre_backward), &Module::begins_backward);
 }

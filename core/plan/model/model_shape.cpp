@@ -122,7 +122,7 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     // Conv1D of transformers is not torch's linear function.
     const bool conv1d = in_out && module.role != Role::head;
     const bool bias_first = is_linear(module.role) && (!weight_first || conv1d);
-    if (bias_first) std::reverse(params.begin(), params.end());
+    if (bias_first) std::ranges::reverse(params);
     // The tensors of experts' last product come before those of the first, whose gate is the very
     // last where it is a tensor of its own.
     if (module.role == Role::experts)

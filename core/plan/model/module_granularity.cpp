@@ -17,8 +17,7 @@ bool is_container(const Module& module) {
   const std::string_view name = module.python_class;
   if (!module.called) return true;
   if (!name.starts_with("torch.nn.")) return false;
-  return std::find(containers.begin(), containers.end(), name.substr(name.rfind('.') + 1)) !=
-         containers.end();
+  return std::ranges::find(containers, name.substr(name.rfind('.') + 1)) != containers.end();
 }
 
 // What lies in a module, itself included: tied parameters count in each module that has them.

@@ -42,8 +42,8 @@ class VisitWriter {
         siblings.push_back({static_cast<int>(m), c.order, c.gradient});
     }
     for (std::vector<Call>& siblings : children_)
-      std::stable_sort(siblings.begin(), siblings.end(),
-                       [&](const Call& a, const Call& b) { return a.order < b.order; });
+      std::ranges::stable_sort(siblings,
+                               [&](const Call& a, const Call& b) { return a.order < b.order; });
   }
   void write() {
     forward({0, 0, true});
@@ -59,7 +59,7 @@ class VisitWriter {
   // Whether the module's parameters are all unused, so that no forward pass runs it.
   bool unused(int module) const {
     const std::vector<int> params = shape_.params_of(module);
-    return !params.empty() && std::all_of(params.begin(), params.end(), [&](int id) {
+    return !params.empty() && std::ranges::all_of(params, [&](int id) {
       return shape_.params[id].use == ParamUse::unused;
     });
   }
@@ -75,8 +75,7 @@ class VisitWriter {
     const std::vector<Call>& inside = children_[call.module];
     if (module.bare != Bare::none) return call.gradient;
     if (inside.empty()) return module.output_gradient;
-    return std::any_of(inside.begin(), inside.end(),
-                       [&](const Call& child) { return has_backward(child); });
+    return std::ranges::any_of(inside, [&](const Call& child) { return has_backward(child); });
   }
   // Whether its input has one, without which there is no post-backward hook: integers have none.
   bool has_input_gradient(const Call& call) const {
@@ -92,7 +91,7 @@ class VisitWriter {
   bool needs_saved(int m) const {
     const Module& module = shape_.modules[m];
     return module.role != Role::container || module.bare == Bare::function ||
-           std::any_of(children_[m].begin(), children_[m].end(), [&](const Call& child) {
+           std::ranges::any_of(children_[m], [&](const Call& child) {
              const Module& part = shape_.modules[child.module];
              return part.role == Role::shared_router || part.exchanged;
            });
@@ -109,8 +108,7 @@ class VisitWriter {
   }
   bool forward_inside(const Call& call, const Call* last = nullptr) {
     const std::vector<Call>& inside = children_[call.module];
-    return std::any_of(inside.begin(), inside.end(),
-                       [&](const Call& child) { return forward(child, last); });
+    return std::ranges::any_of(inside, [&](const Call& child) { return forward(child, last); });
   }
   void backward(const Call& call) {
     if (!has_backward(call)) return;

@@ -42,8 +42,8 @@ void divide_for_muon(ModelShape& model, const std::string& path) {
                         "modelled yet: use \"AdamW\" as deepspeed.optimizer.type",
                         path, p.name, p.shape.size()));
     }
-    std::stable_sort(matrices.begin(), matrices.end(),
-                     [&](int a, int b) { return model.params[a].shape > model.params[b].shape; });
+    std::ranges::stable_sort(
+        matrices, [&](int a, int b) { return model.params[a].shape > model.params[b].shape; });
     for (std::vector<int>* half : {&matrices, &rest})
       if (!half->empty()) groups.push_back(std::move(*half));
   }

@@ -13,9 +13,8 @@ int ranks_of_node(const Program& program, int group, int ranks_per_node) {
   const std::vector<int>& ranks = program.groups[group].ranks;
   if (ranks.empty()) return std::min(program.world, ranks_per_node);
   const int node = program.rank / ranks_per_node;
-  return std::max<int>(1, static_cast<int>(std::count_if(ranks.begin(), ranks.end(), [&](int r) {
-                         return r / ranks_per_node == node;
-                       })));
+  return std::max<int>(1, static_cast<int>(std::ranges::count_if(
+                              ranks, [&](int r) { return r / ranks_per_node == node; })));
 }
 
 }  // namespace

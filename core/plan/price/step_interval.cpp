@@ -32,7 +32,7 @@ std::vector<BeyondFit> beyond_fit(const FittedOn& f, std::int64_t hidden, int ra
   if (f.most_ranks > 0)
     far(ratio(ranks, f.most_ranks), std::to_string(ranks) + " ranks, where at most " +
                                         std::to_string(f.most_ranks) + " were measured");
-  if (!f.types.empty() && std::find(f.types.begin(), f.types.end(), type) == f.types.end())
+  if (!f.types.empty() && std::ranges::find(f.types, type) == f.types.end())
     far(2, "products of " + std::string(to_string(type)) + ", which nobody measured");
   return found;
 }

@@ -7,8 +7,8 @@ namespace shardmark {
 namespace {
 
 bool has_shapes(const ModelShape& model) {
-  return std::any_of(model.spec.modules.begin(), model.spec.modules.end(),
-                     [](const ListModule& m) { return !m.shapes.empty(); });
+  return std::ranges::any_of(model.spec.modules,
+                             [](const ListModule& m) { return !m.shapes.empty(); });
 }
 
 }  // namespace
@@ -41,7 +41,7 @@ DdpBuckets first_buckets(const ModelShape& model, const TorchSpec& spec,
                          const std::vector<int>& params, std::int64_t bytes_per_elem) {
   if (spec.static_graph || !spec.find_unused_parameters) return {params};
   DdpBuckets buckets = cut_into_buckets(model, params, bucket_caps(spec), bytes_per_elem);
-  std::reverse(buckets.begin(), buckets.end());
+  std::ranges::reverse(buckets);
   return buckets;
 }
 
@@ -58,13 +58,13 @@ std::vector<int> torch_ready_order(const ModelShape& model) {
   for (auto m = modules.rbegin(); m != modules.rend(); ++m) {
     std::vector<int> params = model.params_of(*m);
     const bool norm = shaped && params.size() > 1 && model.params[params[0]].shape.size() == 1;
-    if (!norm) std::reverse(params.begin(), params.end());
+    if (!norm) std::ranges::reverse(params);
     for (auto id = params.rbegin(); id != params.rend(); ++id) {
       if (!ready[*id]) order.push_back(*id);
       ready[*id] = true;
     }
   }
-  std::reverse(order.begin(), order.end());
+  std::ranges::reverse(order);
   return order;
 }
 

@@ -95,8 +95,8 @@ void DdpReducer::begin_backward(const MicroBatch& micro) {
   if (!synchronises(micro)) return;
   next_ = 0;
   for (Bucket& b : *buckets_)
-    b.pending = static_cast<int>(std::count_if(
-        b.params.begin(), b.params.end(), [&](int id) { return p_.model.params[id].trained(); }));
+    b.pending = static_cast<int>(
+        std::ranges::count_if(b.params, [&](int id) { return p_.model.params[id].trained(); }));
   if (spec_.static_graph && synchronised_ == 0)
     count_words(Op::all_reduce, static_cast<std::int64_t>(needs_.size()));
 }

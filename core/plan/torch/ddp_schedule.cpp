@@ -148,8 +148,7 @@ class DdpSchedule final : public StepSchedule {
       begun_[id] = true;
     }
     compute_.backward(module, places(), grads);
-    std::sort(ids.begin(), ids.end(),
-              [&](int a, int b) { return ready_place_[a] < ready_place_[b]; });
+    std::ranges::sort(ids, [&](int a, int b) { return ready_place_[a] < ready_place_[b]; });
     for (const int id : ids)
       if (--uses_[id] == 0 && param(id).trained()) reducer_.ready(id);
   }
@@ -252,11 +251,11 @@ class DdpSchedule final : public StepSchedule {
 
 ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, int world) {
   ZeroOwners owners{std::vector<int>(model.params.size(), -1), params};
-  std::stable_sort(owners.order.begin(), owners.order.end(),
-                   [&](int a, int b) { return model.params[a].elems > model.params[b].elems; });
+  std::ranges::stable_sort(
+      owners.order, [&](int a, int b) { return model.params[a].elems > model.params[b].elems; });
   std::vector<std::int64_t> held(static_cast<std::size_t>(world));
   for (const int id : owners.order) {
-    const auto least = std::min_element(held.begin(), held.end());
+    const auto least = std::ranges::min_element(held);
     owners.rank_of[id] = static_cast<int>(least - held.begin());
     *least += model.params[id].elems;
   }

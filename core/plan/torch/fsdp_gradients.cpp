@@ -74,7 +74,7 @@ void FsdpGradients::reduce(int group) {
   const FsdpGroup& g = c_.groups[group];
   const FsdpSlots& s = c_.slots[group];
   const std::vector<int> ids = g.trained();
-  if (const auto held = std::find(outputs_.begin(), outputs_.end(), group);
+  if (const auto held = std::ranges::find(outputs_, group);
       held != outputs_.end()) {  // of an earlier micro-batch
     w_.release(s.output);
     outputs_.erase(held);

@@ -70,18 +70,15 @@ class FsdpSchedule final : public StepSchedule {
                           c_.groups[c_.place_of[id].group].name + "\"");
   }
   static bool contains(const std::vector<int>& list, int value) {
-    return std::find(list.begin(), list.end(), value) != list.end();
+    return std::ranges::find(list, value) != list.end();
   }
 
   // The end of backward goes through the groups as named_modules() lists their modules.
   void find_finalizing_order() {
     for (std::size_t g = 0; g < hooks_.size(); ++g)
       finalizing_order_.push_back(static_cast<int>(g));
-    const auto first = [&](int g) {
-      return *std::min_element(c_.groups[g].modules.begin(), c_.groups[g].modules.end());
-    };
-    std::stable_sort(finalizing_order_.begin(), finalizing_order_.end(),
-                     [&](int a, int b) { return first(a) < first(b); });
+    const auto first = [&](int g) { return *std::ranges::min_element(c_.groups[g].modules); };
+    std::ranges::stable_sort(finalizing_order_, [&](int a, int b) { return first(a) < first(b); });
   }
 
   Operand whole_param(int id) const override { return params_.whole(id); }
@@ -103,7 +100,7 @@ class FsdpSchedule final : public StepSchedule {
   void pre_forward(int g) {
     params_.unshard(g);
     params_.wait(g, true);
-    const auto at = std::find(forward_order_.begin(), forward_order_.end(), g);
+    const auto at = std::ranges::find(forward_order_, g);
     if (at + 1 != forward_order_.end()) params_.unshard(at[1]);
     prefetch(g, c_.spec.forward_prefetch, 1);
   }
@@ -135,8 +132,8 @@ class FsdpSchedule final : public StepSchedule {
 
   bool stays_sharded(int g) const {
     const auto& names = c_.spec.stays_sharded_in_backward;
-    return std::any_of(c_.groups[g].modules.begin(), c_.groups[g].modules.end(), [&](int m) {
-      return std::find(names.begin(), names.end(), p_.model.modules[m].name) != names.end();
+    return std::ranges::any_of(c_.groups[g].modules, [&](int m) {
+      return std::ranges::find(names, p_.model.modules[m].name) != names.end();
     });
   }
   void gather_ahead(int g, bool in_backward) {

@@ -7,8 +7,7 @@
 namespace shardmark {
 
 std::int64_t FsdpUpdates::trained_count() const {
-  return std::count_if(p_.model.params.begin(), p_.model.params.end(),
-                       [](const Param& p) { return p.trained(); });
+  return std::ranges::count_if(p_.model.params, [](const Param& p) { return p.trained(); });
 }
 
 // fp32 parameters are their own master.

@@ -11,7 +11,7 @@ namespace {
 
 bool needs_no_gradient(const ModelShape& model, int param, int module,
                        const std::vector<std::string>& frozen) {
-  return std::any_of(frozen.begin(), frozen.end(), [&](const std::string& name) {
+  return std::ranges::any_of(frozen, [&](const std::string& name) {
     if (model.params[param].name == name) return true;
     for (int m = module;; m = model.modules[m].parent) {
       if (model.modules[m].name == name) return true;
@@ -22,8 +22,7 @@ bool needs_no_gradient(const ModelShape& model, int param, int module,
 
 bool names_something(const ModelShape& model, const std::string& name) {
   const auto named = [&](const auto& x) { return x.name == name; };
-  return std::any_of(model.params.begin(), model.params.end(), named) ||
-         std::any_of(model.modules.begin(), model.modules.end(), named);
+  return std::ranges::any_of(model.params, named) || std::ranges::any_of(model.modules, named);
 }
 
 // A list does not say which of its modules are fed with data, which needs no gradient. The first
@@ -98,7 +97,7 @@ GradientFlow follow_gradients(ModelShape& model, const std::vector<std::string>&
       flow.inputs[m] = passes_on[m] && stream;
       const std::vector<int> own = model.params_of(m);
       flow.outputs[m] =
-          flow.inputs[m] || std::any_of(own.begin(), own.end(), [&](int id) { return needs[id]; });
+          flow.inputs[m] || std::ranges::any_of(own, [&](int id) { return needs[id]; });
       stream = stream || flow.outputs[m];
     } else {
       // The output of a container is that of what it holds.
@@ -113,8 +112,7 @@ GradientFlow follow_gradients(ModelShape& model, const std::vector<std::string>&
     if (flow.visited[m] && backward[m])
       for (const int id : model.params_of(static_cast<int>(m)))
         if (needs[id]) model.params[id].use = ParamUse::trained;
-  if (std::none_of(model.params.begin(), model.params.end(),
-                   [](const Param& p) { return p.trained(); }))
+  if (std::ranges::none_of(model.params, [](const Param& p) { return p.trained(); }))
     throw DeckError(key + ": leaves no parameter to train: name fewer");
   return flow;
 }

@@ -59,11 +59,11 @@ Event& PlanWriter::emit(Event event, std::span<const Operand> operands,
   before.fill(-1);
   accesses_.resize(program_.slots.size());  // slots may be declared while a segment is open
   for (const Operand& o : operands) accesses_[o.slot].newest_conflicts(o, queue, before);
-  std::sort(before.begin(), before.end(), std::greater<>());
+  std::ranges::sort(before, std::greater<>());
   std::vector<std::int32_t> edges;
   for (std::int32_t e : before)
     if (e >= 0) order_after(queue, e, edges);
-  std::sort(edges.begin(), edges.end());
+  std::ranges::sort(edges);
 
   auto append = [](auto& side, const auto& values) {
     const Range r{static_cast<std::int32_t>(side.size()), static_cast<std::int32_t>(values.size())};

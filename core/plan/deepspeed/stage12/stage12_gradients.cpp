@@ -25,8 +25,7 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
       unused_(p_.model.params.size(), no_slot) {
   for (std::size_t g = 0; g < states_.groups().size(); ++g) {
     const std::vector<int>& params = states_.groups()[g].params;
-    const bool owns =
-        std::any_of(params.begin(), params.end(), [&](int id) { return states_.owns(id); });
+    const bool owns = std::ranges::any_of(params, [&](int id) { return states_.owns(id); });
     exact_.push_back(separate_accum() && !(states_.has_matrices(g) && owns));
     // A buffer has a place for the others, too, which are not put there.
     if (exact_[g] && (c_.offloads() || !contiguous())) continue;
@@ -38,8 +37,7 @@ FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, Mo
 }
 
 FlatBuckets::Bucket& FlatBuckets::bucket_of(int id) {
-  return *std::find_if(buckets_.begin(), buckets_.end(),
-                       [&](const Bucket& b) { return b.type == c_.sent_as(id); });
+  return *std::ranges::find_if(buckets_, [&](const Bucket& b) { return b.type == c_.sent_as(id); });
 }
 
 void FlatBuckets::acquire() {
@@ -191,7 +189,7 @@ void FlatBuckets::receive() {
     const Operand grad = w_.alive(own) ? w_.read(own) : w_.read(sent.slot, e.at, c_.elems(e.param));
     const auto g = static_cast<std::size_t>(states_.flat().group_of(e.param));
     if (states_.owns(e.param) && exact_[g])
-      keep_exactly(e.param, grad, std::count(sent.lost.begin(), sent.lost.end(), e.param) > 0);
+      keep_exactly(e.param, grad, std::ranges::count(sent.lost, e.param) > 0);
     else if (states_.owns(e.param))
       keep(e.param, grad);
     if (stays(e.param) && !w_.alive(own)) held_[sent.slot] = std::max(held_[sent.slot], g);

@@ -10,7 +10,7 @@ namespace {
 
 bool is_leaf(const Module& module, const LeafModules& named) {
   const auto any = [](const std::vector<std::string>& list, const auto& matches) {
-    return std::any_of(list.begin(), list.end(), matches);
+    return std::ranges::any_of(list, matches);
   };
   const auto is_class = [&](const std::string& c) {
     return !module.python_class.empty() && LeafModules::means(c, module.python_class);
@@ -22,7 +22,7 @@ bool is_leaf(const Module& module, const LeafModules& named) {
 
 bool is_attention(const ModelShape& model, int module) {
   return !model.modules[static_cast<std::size_t>(module)].block &&
-         std::any_of(model.modules.begin(), model.modules.end(), [&](const Module& m) {
+         std::ranges::any_of(model.modules, [&](const Module& m) {
            return m.role == Role::attn_proj && m.parent == module;
          });
 }
@@ -32,7 +32,7 @@ void require_backward(const ModelShape& model, int leaf, const LeafModules& leav
   const auto ends = [&](const Visit& v) {
     return v.kind == VisitKind::post_backward && v.module == leaf;
   };
-  const bool seen = std::any_of(model.visits.begin(), model.visits.end(), ends);
+  const bool seen = std::ranges::any_of(model.visits, ends);
   if (seen && !is_attention(model, leaf)) return;
   const std::string& name = model.modules[static_cast<std::size_t>(leaf)].name;
   const std::string key = leaves.granularity > 0 ? "module_granularity_threshold" : "leaf_module";
@@ -77,7 +77,7 @@ std::vector<std::vector<int>> params_inside(const ModelShape& model) {
     outer.insert(outer.end(), inside[m].begin(), inside[m].end());
   }
   for (std::vector<int>& params : inside) {
-    std::sort(params.begin(), params.end());
+    std::ranges::sort(params);
     params.erase(std::unique(params.begin(), params.end()), params.end());
   }
   return inside;

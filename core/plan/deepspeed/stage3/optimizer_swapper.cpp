@@ -103,8 +103,7 @@ void OptimizerSwapper::write_filled() {
 bool OptimizerSwapper::stays(int param) const {
   const auto [group, index] = gradient_of_.at(param);
   const std::vector<Piece>& pieces = groups_[group].gradients[index].pieces;
-  return std::any_of(pieces.begin(), pieces.end(),
-                     [](const Piece& p) { return p.file == no_slot; });
+  return std::ranges::any_of(pieces, [](const Piece& p) { return p.file == no_slot; });
 }
 
 void OptimizerSwapper::send(int param, Operand grad) {

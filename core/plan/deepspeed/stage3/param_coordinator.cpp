@@ -95,7 +95,7 @@ void Coordinator::visit(const Visit& visit, FetchActions& actions) {
 
 void Coordinator::fetch_module(int module, bool forward, FetchActions& actions) {
   if (trace_ == Trace::recording) modules_.push_back(module);
-  if (!forward && std::find(in_backward_.begin(), in_backward_.end(), module) == in_backward_.end())
+  if (!forward && std::ranges::find(in_backward_, module) == in_backward_.end())
     in_backward_.push_back(module);
   // DeepSpeed notices in the first forward pass that a module reads a parameter of another one.
   static const std::vector<int> unknown;
@@ -121,7 +121,7 @@ void Coordinator::fetch_module(int module, bool forward, FetchActions& actions) 
 void Coordinator::gather(std::vector<int> params, FetchActions& actions) {
   std::erase_if(params, [&](int p) { return status_[p] != Status::absent; });
   if (params.empty()) return;
-  std::sort(params.begin(), params.end());
+  std::ranges::sort(params);
   const auto others = std::stable_partition(params.begin(), params.end(),
                                             [&](int p) { return actions.has_secondary(p); });
   for (const std::vector<int>& together :

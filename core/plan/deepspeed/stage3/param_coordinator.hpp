@@ -79,7 +79,7 @@ class Coordinator {
   };
 
   bool has_leaves() const {
-    return std::any_of(leaves_.begin(), leaves_.end(), [](int leaf) { return leaf >= 0; });
+    return std::ranges::any_of(leaves_, [](int leaf) { return leaf >= 0; });
   }
   void fetch_module(int module, bool forward, FetchActions& actions);
   void gather(std::vector<int> params, FetchActions& actions);

@@ -19,8 +19,7 @@ void ShardedBucket::acquire() {
 }
 
 ShardedBucket::Bucket& ShardedBucket::bucket_of(int id) {
-  return *std::find_if(buckets_.begin(), buckets_.end(),
-                       [&](const Bucket& b) { return b.type == c_.sent_as(id); });
+  return *std::ranges::find_if(buckets_, [&](const Bucket& b) { return b.type == c_.sent_as(id); });
 }
 
 void ShardedBucket::add(int id) {
@@ -52,8 +51,8 @@ void ShardedBucket::send(Bucket& bucket) {
   if (in_buffer && !c_.knobs.reduce_scatter) {
     reduce_whole(bucket, sent);
   } else {
-    std::sort(sent.entries.begin(), sent.entries.end(),
-              [](const Entry& a, const Entry& b) { return a.param < b.param; });
+    std::ranges::sort(sent.entries,
+                      [](const Entry& a, const Entry& b) { return a.param < b.param; });
     quantized_.active() ? reduce_quantized(sent) : reduce_scatter(sent, sent.entries);
   }
   bucket.held = 0;
@@ -85,7 +84,7 @@ void ShardedBucket::reduce_whole(const Bucket& bucket, Sent& sent) {
 // tensor may be so already.
 void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
   const auto in_type = [&](const Entry& e) { return w_[e.grad.slot].dtype == sent.type; };
-  const bool converted = !std::all_of(entries.begin(), entries.end(), in_type);
+  const bool converted = !std::ranges::all_of(entries, in_type);
   Operand data = entries[0].grad;
   const Holders holders = c_.param(entries[0].param).holders;
   const int ranks = p_.mesh.ranks_of(holders), group = p_.group_of(holders);

@@ -176,11 +176,10 @@ std::vector<Operand> ShardedParams::counted_parts(std::size_t g) const {
 void ShardedParams::begin_files() {
   for (int slot : rests_) w_.acquire(slot);
   std::vector<std::int64_t> largest;  // shards of the sub-group that needs most to be written back
-  if (std::find(flat_.begin(), flat_.end(), false) != flat_.end()) {
+  if (std::ranges::find(flat_, false) != flat_.end()) {
     const auto& list = groups_.groups();
-    const auto most =
-        std::max_element(list.begin(), list.end(),
-                         [](const SubGroup& a, const SubGroup& b) { return a.elems < b.elems; });
+    const auto most = std::ranges::max_element(
+        list, [](const SubGroup& a, const SubGroup& b) { return a.elems < b.elems; });
     for (int id : most->params) largest.push_back(shard(id));
   }
   param_swapper_.begin(largest);

@@ -159,7 +159,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
   int leaf_of(int module) { return state().coordinator.leaf_of(module); }
   // The gradients of a leaf wait for the end of its backward.
   void reduce_leaf() {
-    std::sort(of_leaf_.begin(), of_leaf_.end());
+    std::ranges::sort(of_leaf_);
     for (int id : of_leaf_) bucket_.add(id);
     of_leaf_.clear();
   }
