@@ -4,7 +4,7 @@
 namespace shardmark {
 
 Collectives::Collectives(DeepSpeedContext& context)
-    : c_(context), w_(context.writer), staged_(w_, context.program, context.profile) {
+    : DeepSpeedPart(context), staged_(w_, context.program, context.profile) {
   declare_scratch();
 }
 

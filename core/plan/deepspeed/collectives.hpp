@@ -21,7 +21,7 @@ struct Divisors {
 };
 
 /// Issues the collectives of a program, and holds the scratch that they share.
-class Collectives {
+class Collectives : private DeepSpeedPart {
  public:
   /// Declares the scratch. The program's partition must be known.
   explicit Collectives(DeepSpeedContext& context);
@@ -64,8 +64,6 @@ class Collectives {
     return c_.ordered() && c_.averages() ? Reduction::average : Reduction::sum;
   }
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   StagedCollectives staged_;
   int wires_ = 0;  // numbers the converted buffers
 };

@@ -11,6 +11,7 @@
 #include <core/plan/plan.hpp>
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
+#include <core/plan/write/schedule_part.hpp>
 
 namespace shardmark {
 
@@ -132,5 +133,7 @@ struct DeepSpeedContext {
   ComputeWriter compute;
   std::vector<bool> lower;  // by parameter: whether torch_autocast sends it in its type
 };
+
+using DeepSpeedPart = SchedulePart<DeepSpeedContext>;
 
 }  // namespace shardmark

@@ -15,16 +15,15 @@
 namespace shardmark {
 
 /// Corrects gradients. Does nothing unless ranks divide layers and experts.
-class FoldedGradients {
+class FoldedGradients : private DeepSpeedPart {
  public:
   FoldedGradients(DeepSpeedContext& context, Collectives& collectives)
-      : c_(context), collectives_(collectives) {}
+      : DeepSpeedPart(context), collectives_(collectives) {}
 
   /// `grad` is the whole gradient of a parameter, before it is reduced.
   void correct(int param, Operand grad);
 
  private:
-  DeepSpeedContext& c_;
   Collectives& collectives_;
   std::vector<int> wires_;  // by parameter: its gradient in fp32
 };

@@ -13,9 +13,9 @@
 namespace shardmark {
 
 /// Writes the copies of gradients to the host.
-class GradientOffload {
+class GradientOffload : private DeepSpeedPart {
  public:
-  explicit GradientOffload(DeepSpeedContext& context) : c_(context), w_(context.writer) {}
+  explicit GradientOffload(DeepSpeedContext& context) : DeepSpeedPart(context) {}
 
   /// A parameter's gradient in fp32 on the device: itself, or a copy in `fp32_slot`, which is then
   /// alive.
@@ -29,8 +29,6 @@ class GradientOffload {
   void release_copied();
 
  private:
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   std::vector<int> fp32_;    // by parameter
   std::vector<int> copied_;  // slots that copies read
 };

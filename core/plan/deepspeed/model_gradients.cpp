@@ -4,8 +4,7 @@
 namespace shardmark {
 
 ModelGradients::ModelGradients(DeepSpeedContext& context)
-    : c_(context),
-      w_(context.writer),
+    : DeepSpeedPart(context),
       slots_(context.program.model.params.size(), no_slot),
       uses_(context.program.model.params.size()),
       order_(gradient_ready_order(

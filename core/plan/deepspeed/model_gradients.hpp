@@ -11,7 +11,7 @@
 namespace shardmark {
 
 /// Writes backward, and knows the slot of each gradient and when it is ready.
-class ModelGradients {
+class ModelGradients : private DeepSpeedPart {
  public:
   explicit ModelGradients(DeepSpeedContext& context);
 
@@ -29,8 +29,6 @@ class ModelGradients {
   void release_all();
 
  private:
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   std::vector<int> slots_;  // by parameter
   std::vector<int> uses_;   // by parameter: the number of modules that use it
   std::vector<int> order_;  // in which gradients become ready

@@ -37,10 +37,10 @@ struct MuonPlacement {
 MuonPlacement muon_placement(int stage, bool offloads, bool bf16_optimizer);
 
 /// Writes Muon's updates. A placement's gathers and scatters derive from it.
-class Muon {
+class Muon : protected DeepSpeedPart {
  public:
   Muon(DeepSpeedContext& context, MuonPlacement placement)
-      : c_(context), w_(context.writer), orthogonalizer_(context), placement_(placement) {}
+      : DeepSpeedPart(context), orthogonalizer_(context), placement_(placement) {}
   Muon(const Muon&) = delete;
   Muon& operator=(const Muon&) = delete;
   virtual ~Muon() = default;
@@ -81,8 +81,6 @@ class Muon {
   bool has_scale() const { return c_.precision.model == Dtype::fp16; }
   void count_update(StepScalars& scalars, std::size_t group, Operand update);
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   Orthogonalizer orthogonalizer_;
 
  private:

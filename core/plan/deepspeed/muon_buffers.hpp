@@ -33,7 +33,7 @@ class SizedSlots {
 /// gather to the next DeepSpeed keeps those that were used last, as many as fit into 256 MiB.
 ///
 /// Source: DeepSpeed 0.19's _muon_allgather_buffers in stage_1_and_2.py and stage3.py.
-class GatherBuffers {
+class GatherBuffers : private DeepSpeedPart {
  public:
   struct Size {
     std::size_t group = 0;
@@ -45,8 +45,7 @@ class GatherBuffers {
   struct Buffers {
     int local = no_slot, gathered = no_slot;
   };
-  GatherBuffers(DeepSpeedContext& context, Dtype type)
-      : c_(context), w_(context.writer), type_(type) {}
+  GatherBuffers(DeepSpeedContext& context, Dtype type) : DeepSpeedPart(context), type_(type) {}
 
   Dtype type() const { return type_; }
   /// Start-up: acquires the buffers that stay after these gathers, which must have led to a state
@@ -67,8 +66,6 @@ class GatherBuffers {
  private:
   Buffers of(const Size& size);
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   const Dtype type_;
   std::map<Size, Buffers> buffers_;
 };

@@ -10,9 +10,9 @@
 namespace shardmark {
 
 /// Declares the workspace and writes the events that use it.
-class Orthogonalizer {
+class Orthogonalizer : private DeepSpeedPart {
  public:
-  explicit Orthogonalizer(DeepSpeedContext& context) : c_(context), w_(context.writer) {}
+  explicit Orthogonalizer(DeepSpeedContext& context) : DeepSpeedPart(context) {}
 
   /// Start-up: declares the workspace of the largest of `matrices`, which are parameters. A run
   /// without arithmetic has none.
@@ -28,8 +28,6 @@ class Orthogonalizer {
   void update(int matrix, Operand grad, Operand momentum, std::optional<Operand> staged = {});
 
  private:
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   int workspace_ = no_slot;
 };
 

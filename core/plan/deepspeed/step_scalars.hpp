@@ -12,9 +12,9 @@
 namespace shardmark {
 
 /// Declares these scalars and writes the events that make and use them.
-class StepScalars {
+class StepScalars : private DeepSpeedPart {
  public:
-  explicit StepScalars(DeepSpeedContext& context) : c_(context), w_(context.writer) {}
+  explicit StepScalars(DeepSpeedContext& context) : DeepSpeedPart(context) {}
 
   // The sums and the clip coefficient.
   void acquire(int sums);
@@ -83,8 +83,6 @@ class StepScalars {
   std::vector<Operand> clip_operands(int clip, const std::vector<int>& slots, int sums,
                                      bool adds_to_all = false) const;
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   std::vector<int> sums_, host_sums_;
   std::vector<int> sum_wires_;  // by sum: its copy in the type that is sent
   int flag_ = no_slot, clip_ = no_slot, host_clip_ = no_slot;

@@ -9,6 +9,7 @@
 #include <core/plan/paper/paper_slots.hpp>
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
+#include <core/plan/write/schedule_part.hpp>
 
 namespace shardmark {
 
@@ -52,5 +53,7 @@ struct PaperContext {
   StagedCollectives collectives;
   const PaperSlots slots;
 };
+
+using PaperPart = SchedulePart<PaperContext>;
 
 }  // namespace shardmark

@@ -23,10 +23,9 @@
 namespace shardmark {
 
 /// Writes backward of each unit and the reductions of its gradients.
-class PaperGradients {
+class PaperGradients : private PaperPart {
  public:
-  explicit PaperGradients(PaperContext& context)
-      : c_(context), p_(context.program), w_(context.writer) {}
+  explicit PaperGradients(PaperContext& context) : PaperPart(context) {}
 
   /// Before the backward of a micro-batch.
   void begin_backward(const MicroBatch& micro);
@@ -53,9 +52,6 @@ class PaperGradients {
   // to `grad`, because it is not the first or has another type.
   bool reduces_into_part() const { return !micro_.first || c_.separate_accum(); }
 
-  PaperContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   MicroBatch micro_;
   std::set<int> begun_;  // parameters whose gradient this backward has written to
   // Units whose reduction has started and is not complete: in its first part, and among replicas.

@@ -11,6 +11,7 @@
 #include <core/plan/write/compute_writer.hpp>
 #include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/rank_groups.hpp>
+#include <core/plan/write/schedule_part.hpp>
 #include <core/plan/write/staged_collectives.hpp>
 #include <core/plan/write/state_slots.hpp>
 
@@ -87,5 +88,7 @@ struct FsdpContext {
   void declare_slots();
   void declare_staging();
 };
+
+using FsdpPart = SchedulePart<FsdpContext>;
 
 }  // namespace shardmark

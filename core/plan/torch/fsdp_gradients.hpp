@@ -18,12 +18,10 @@
 
 namespace shardmark {
 
-class FsdpGradients {
+class FsdpGradients : private FsdpPart {
  public:
   FsdpGradients(FsdpContext& context, FsdpParams& params)
-      : c_(context),
-        p_(context.program),
-        w_(context.writer),
+      : FsdpPart(context),
         params_(params),
         division_(gradient_division(context.spec, context.reduce_dtype, context.ranks(),
                                     context.world_replicas())) {}
@@ -48,9 +46,6 @@ class FsdpGradients {
   void complete();
   void store(int group, int output);
 
-  FsdpContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   FsdpParams& params_;
   const GradientDivision division_;
   MicroBatch micro_;

@@ -14,10 +14,9 @@ namespace shardmark {
 
 /// Follows where each group's parameters are, and writes what moves them. Groups are named by their
 /// index.
-class FsdpParams {
+class FsdpParams : private FsdpPart {
  public:
-  explicit FsdpParams(FsdpContext& context)
-      : c_(context), p_(context.program), w_(context.writer), states_(context.groups.size()) {}
+  explicit FsdpParams(FsdpContext& context) : FsdpPart(context), states_(context.groups.size()) {}
 
   /// Starts to gather a group, unless it is gathered or on its way.
   void unshard(int group);
@@ -45,9 +44,6 @@ class FsdpParams {
   const FsdpSlots& slots(int g) const { return c_.slots[g]; }
   void copy_in(int g, Operand into);
 
-  FsdpContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   std::vector<State> states_;
   std::optional<int> kept_;  // the group whose message forward keeps
 };

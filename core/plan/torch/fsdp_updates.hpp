@@ -8,12 +8,10 @@
 
 namespace shardmark {
 
-class FsdpUpdates {
+class FsdpUpdates : private FsdpPart {
  public:
   explicit FsdpUpdates(FsdpContext& context)
-      : c_(context),
-        p_(context.program),
-        w_(context.writer),
+      : FsdpPart(context),
         scalars_(w_, p_, context.collectives, context.state_tier()),
         steps_(w_.slot("optimizer_steps", Category::workspace, Dtype::fp32, trained_count(),
                        Tier::host, "optimizer_steps")) {}
@@ -27,9 +25,6 @@ class FsdpUpdates {
   void place(int group);
   void update_group(int group);
 
-  FsdpContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   TorchScalars scalars_;
   const int steps_;  // PyTorch's optimizers count steps in one tensor per parameter, on the host
 };

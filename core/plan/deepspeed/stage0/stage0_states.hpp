@@ -19,13 +19,11 @@
 namespace shardmark {
 
 /// Declares these states and updates them from the gradients of all parameters.
-class Stage0States {
+class Stage0States : private DeepSpeedPart {
  public:
   Stage0States(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
                StepScalars& scalars)
-      : c_(context),
-        p_(context.program),
-        w_(context.writer),
+      : DeepSpeedPart(context),
         collectives_(collectives),
         grads_(grads),
         scalars_(scalars),
@@ -67,9 +65,6 @@ class Stage0States {
   void update_master(const Group& group, const std::vector<int>& params,
                      std::optional<Operand> rounded);
 
-  DeepSpeedContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   Collectives& collectives_;
   ModelGradients& grads_;
   StepScalars& scalars_;

@@ -8,9 +8,7 @@ namespace shardmark {
 
 FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
                          StepScalars& scalars, FlatStates& states)
-    : c_(context),
-      p_(context.program),
-      w_(context.writer),
+    : DeepSpeedPart(context),
       collectives_(collectives),
       folded_(context, collectives),
       grads_(grads),

@@ -19,7 +19,7 @@
 namespace shardmark {
 
 /// Fills, sends and receives the buckets, and keeps the gradients that this rank owns.
-class FlatBuckets {
+class FlatBuckets : private DeepSpeedPart {
  public:
   FlatBuckets(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
               StepScalars& scalars, FlatStates& states);
@@ -144,9 +144,6 @@ class FlatBuckets {
   // Whether gradients are reduced one by one as they become ready.
   bool hooks_correct() const { return c_.stage() == 2 || c_.knobs.overlap_comm; }
 
-  DeepSpeedContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   Collectives& collectives_;
   FoldedGradients folded_;
   ModelGradients& grads_;

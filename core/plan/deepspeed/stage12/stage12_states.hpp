@@ -17,13 +17,11 @@
 namespace shardmark {
 
 /// Declares these states, and updates and gathers the parameters.
-class FlatStates {
+class FlatStates : private DeepSpeedPart {
  public:
   FlatStates(DeepSpeedContext& context, Collectives& collectives, StepScalars& scalars,
              const FlatGroups& groups)
-      : c_(context),
-        p_(context.program),
-        w_(context.writer),
+      : DeepSpeedPart(context),
         collectives_(collectives),
         scalars_(scalars),
         flat_(groups),
@@ -71,9 +69,6 @@ class FlatStates {
     int staging = no_slot, grad = no_slot;  // on the host: parameters on their way up, gradients
   };
 
-  DeepSpeedContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   Collectives& collectives_;
   StepScalars& scalars_;
   const FlatGroups& flat_;

@@ -18,10 +18,10 @@
 namespace shardmark {
 
 /// Writes the events of quantized gathers and owns the slots of what is sent.
-class QuantizedGather {
+class QuantizedGather : private DeepSpeedPart {
  public:
   QuantizedGather(DeepSpeedContext& context, Collectives& collectives)
-      : c_(context), w_(context.writer), collectives_(collectives) {}
+      : DeepSpeedPart(context), collectives_(collectives) {}
 
   /// Quantizes `own`, this rank's part of the message `name`, and starts to gather the parts of the
   /// `ranks` ranks of a group. Throws DeckError if DeepSpeed cannot quantize so many elements.
@@ -37,8 +37,6 @@ class QuantizedGather {
   };
   Message& declare(const std::string& name, std::int64_t elems, int ranks);
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   Collectives& collectives_;
   std::map<std::pair<std::string, int>, Message> messages_;  // by name and ranks
 };

@@ -16,7 +16,7 @@ constexpr std::string_view qgz_key = "deepspeed.zero_optimization.zero_quantized
 }  // namespace
 
 QuantizedReduce::QuantizedReduce(DeepSpeedContext& context, Collectives& collectives)
-    : c_(context), w_(context.writer), collectives_(collectives) {
+    : DeepSpeedPart(context), collectives_(collectives) {
   held_.fill(no_slot);
   if (!c_.knobs.quantized_gradients) return;
   const std::int64_t ranks = ranks_of_node(c_.deck, c_.profile.ranks_per_node);

@@ -20,7 +20,7 @@
 namespace shardmark {
 
 /// Writes the events of quantized reductions and owns the slots of what is sent.
-class QuantizedReduce {
+class QuantizedReduce : private DeepSpeedPart {
  public:
   /// Adds the groups of ranks. Throws DeckError if DeepSpeed can not build them, or if gradients
   /// are not sent as fp16, which is what its kernels read.
@@ -60,8 +60,6 @@ class QuantizedReduce {
   void hold(const Gradient& gradient, Buffer buffer);
   void exchange(const Gradient& gradient, Buffer from, Buffer into, int id, int group);
 
-  DeepSpeedContext& c_;
-  PlanWriter& w_;
   Collectives& collectives_;
   int nodes_ = 1, node_ranks_ = 1;
   int within_ = 0, between_ = 0;     // groups

@@ -20,13 +20,11 @@
 namespace shardmark {
 
 /// Fills, sends and receives the buckets, and adds to this rank's gradient partitions.
-class ShardedBucket {
+class ShardedBucket : private DeepSpeedPart {
  public:
   ShardedBucket(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
                 StepScalars& scalars, OptimizerSwapper& swapper, ShardedParams& params)
-      : c_(context),
-        p_(context.program),
-        w_(context.writer),
+      : DeepSpeedPart(context),
         collectives_(collectives),
         folded_(context, collectives),
         grads_(grads),
@@ -77,9 +75,6 @@ class ShardedBucket {
   void bounce(int id, Operand reduced);
   void drop_after_copies(int slot);
 
-  DeepSpeedContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   Collectives& collectives_;
   FoldedGradients folded_;
   ModelGradients& grads_;

@@ -12,9 +12,7 @@ namespace shardmark {
 
 ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives,
                              OptimizerSwapper& swapper, const SubGroups& groups)
-    : c_(context),
-      p_(context.program),
-      w_(context.writer),
+    : DeepSpeedPart(context),
       collectives_(collectives),
       swapper_(swapper),
       groups_(groups),

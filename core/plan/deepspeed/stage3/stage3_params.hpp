@@ -50,7 +50,7 @@ struct GatherState {
 
 /// Owns the slots of the shards and of the gathered parameters, and writes the events that gather,
 /// drop and convert them.
-class ShardedParams : public FetchActions {
+class ShardedParams : public FetchActions, private DeepSpeedPart {
  public:
   ShardedParams(DeepSpeedContext& context, Collectives& collectives, OptimizerSwapper& swapper,
                 const SubGroups& groups);
@@ -178,9 +178,6 @@ class ShardedParams : public FetchActions {
   void join_shares(int slot, std::int64_t at, const std::vector<int>& list, const Sharers& of);
   void fetch_by_sum(const std::vector<int>& list);
 
-  DeepSpeedContext& c_;
-  Program& p_;
-  PlanWriter& w_;
   Collectives& collectives_;
   OptimizerSwapper& swapper_;
   const SubGroups& groups_;
