@@ -71,13 +71,9 @@ class GradientNeeds {
     return d_.block.kind == BlockKind::parallel ? norm1_ : norm2_;
   }
   bool input(Role role) const {
+    constexpr RoleSet of_block{Role::qkv, Role::q, Role::k, Role::v, Role::q_a, Role::kv_a};
+    if (of_block.contains(role)) return d_.norms_before() ? norm1_ : in_;
     switch (role) {
-      case Role::q:
-      case Role::k:
-      case Role::v:
-      case Role::q_a:
-      case Role::kv_a:
-      case Role::qkv: return d_.norms_before() ? norm1_ : in_;
       case Role::q_a_norm:
       case Role::q_b:
       case Role::q_norm: return q_;
@@ -97,68 +93,40 @@ class GradientNeeds {
       default: return mlp_input();
     }
   }
-  // Whether what follows a module has a gradient.
-  bool output(Role role) const {
-    switch (role) {
-      case Role::token_embedding:
-      case Role::position_embedding:
-      case Role::embedding_norm:
-      case Role::final_norm: return out_;
-      case Role::norm1: return norm1_;
-      case Role::norm2: return norm2_;
-      case Role::qkv:
-      case Role::q:
-      case Role::q_norm: return q_;
-      case Role::k:
-      case Role::k_norm: return k_;
-      case Role::v: return v_;
-      case Role::router: return mlp_input();
-      case Role::attn_proj:
-      case Role::mlp_proj:
-      case Role::experts:
-      case Role::shared_router:
-      case Role::post_norm1:
-      case Role::post_norm2: return sublayer_;
-      default: return hidden_;
-    }
+  // The value that a module makes, or the first one of several.
+  bool& made_by(Role role) {
+    constexpr RoleSet ends{Role::token_embedding, Role::position_embedding, Role::embedding_norm,
+                           Role::final_norm};
+    constexpr RoleSet queries{Role::qkv,      Role::q,   Role::q_a,
+                              Role::q_a_norm, Role::q_b, Role::q_norm};
+    if (ends.contains(role)) return out_;
+    if (queries.contains(role)) return q_;
+    if (keys_and_values.contains(role) || role == Role::k || role == Role::k_norm) return k_;
+    if (role == Role::v) return v_;
+    if (role == Role::norm1) return norm1_;
+    if (role == Role::norm2) return norm2_;
+    return of_attention.contains(role) || of_mlp.contains(role) ? sublayer_ : hidden_;
   }
-  // Sets the value that a module makes.
+  // Whether what follows a module has a gradient.
+  bool output(Role role) { return role == Role::router ? mlp_input() : made_by(role); }
+  // Sets what a module makes. Others have made a part of the stream before the positions, and of
+  // what is inside the MLP.
   void pass_on(Role role, bool gradient) {
-    switch (role) {
-      case Role::token_embedding:
-      case Role::embedding_norm:
-      case Role::final_norm: out_ = gradient; break;
-      case Role::position_embedding: out_ = out_ || gradient; break;
-      case Role::norm1: norm1_ = gradient; break;
-      case Role::norm2: norm2_ = gradient; break;
-      case Role::qkv: q_ = k_ = v_ = gradient; break;
-      case Role::q:
-      case Role::q_a:
-      case Role::q_a_norm:
-      case Role::q_b:
-      case Role::q_norm: q_ = gradient; break;
-      case Role::kv_a:
-      case Role::kv_a_norm:
-      case Role::kv_b: k_ = v_ = gradient; break;
-      case Role::k:
-      case Role::k_norm: k_ = gradient; break;
-      case Role::v: v_ = gradient; break;
-      case Role::attn_proj:
-      case Role::post_norm1:
-        sublayer_ = gradient;
-        middle_ = in_ || gradient;
-        break;
-      case Role::mlp_proj:
-      case Role::experts:
-      case Role::shared_router:
-      case Role::post_norm2:
-        sublayer_ = gradient;
-        out_ = middle_ || gradient;
-        break;
-      default: hidden_ = hidden_ || gradient;
-    }
+    bool& value = made_by(role);
+    const bool adds = role == Role::position_embedding || &value == &hidden_;
+    value = gradient || (adds && value);
+    if (role == Role::qkv) k_ = v_ = gradient;
+    if (keys_and_values.contains(role)) v_ = gradient;
+    if (of_attention.contains(role)) middle_ = in_ || gradient;
+    if (of_mlp.contains(role)) out_ = middle_ || gradient;
   }
 
+  // The products of latent attention that make keys and values at once.
+  static constexpr RoleSet keys_and_values{Role::kv_a, Role::kv_a_norm, Role::kv_b};
+  // What makes the output of attention, and of the MLP.
+  static constexpr RoleSet of_attention{Role::attn_proj, Role::post_norm1};
+  static constexpr RoleSet of_mlp{Role::mlp_proj, Role::experts, Role::shared_router,
+                                  Role::post_norm2};
   ModelShape& shape_;
   const Decoder& d_;
   const bool of_embedding_;
