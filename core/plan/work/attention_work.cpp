@@ -89,13 +89,6 @@ std::int64_t ModuleWork::latent_columns() const {
   return role_ == Role::q_a_norm ? latent.q_rank : latent.kv_rank;
 }
 
-// Keys and values of all heads are spread over the places of k and v.
-void ModuleWork::latent_forward() {
-  const Width w = product_width(d_, role_);
-  product_forward(w.in, w.out);
-  if (role_ == Role::kv_b && !d_.adapts(role_)) spread_latent(d_, rotates_, false);
-}
-
 void ModuleWork::latent_backward() {
   const Width w = product_width(d_, role_);
   if (role_ == Role::kv_b) spread_latent(d_, rotates_, true);

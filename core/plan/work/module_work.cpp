@@ -91,8 +91,18 @@ void ModuleWork::exchange() {
   if (last && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
 }
 
+// The keys and values of all heads of latent attention are spread over the places of k and v.
+void ModuleWork::projection_forward() {
+  const Width w = product_width(d_, role_);
+  product_forward(w.in, w.out);
+  if (d_.adapts(role_)) return;
+  if (role_ == Role::qkv) arrange_heads(d_);
+  if (role_ == Role::kv_b) spread_latent(d_, rotates_, false);
+}
+
 void ModuleWork::forward() {
   if (in_mixture(role_)) return mixture(false);
+  if (projection_roles.contains(role_)) return projection_forward();
   switch (role_) {
     case Role::sinks: return typed("convert", d_.dtype, d_.heads, 1, 8 * double(d_.heads), 1);
     case Role::token_embedding: return stream("token_embedding_forward", rows_ * h_, h_, 2);
@@ -103,19 +113,6 @@ void ModuleWork::forward() {
     case Role::post_norm2:
       norm_forward(rows_ * h_, h_);
       return stream("residual", rows_ * h_, 1, 3);
-    case Role::qkv:
-    case Role::q:
-    case Role::k:
-    case Role::v:
-    case Role::fc:
-    case Role::gate:
-    case Role::up:
-      product_forward(h_, product_width(d_, role_).out);
-      return role_ == Role::qkv && !d_.adapts(role_) ? arrange_heads(d_) : void();
-    case Role::q_a:
-    case Role::kv_a:
-    case Role::q_b:
-    case Role::kv_b: return latent_forward();
     case Role::q_a_norm:
     case Role::kv_a_norm: return norm_forward(rows_ * latent_columns(), latent_columns());
     case Role::attn_proj:

@@ -86,13 +86,13 @@ class ModuleWork : private WorkLists {
   void add_residual();
   void norm_forward(std::int64_t elems, std::int64_t columns);
   void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
+  void projection_forward();
   void projection_backward();
   void without_norm();
   void scale_gradient();
   void activation(bool backward);
   void mixture(bool backward);
   std::int64_t latent_columns() const;
-  void latent_forward();
   void latent_backward();
   void exchange();
   // Calls f(columns) for each piece of the vocabulary.
