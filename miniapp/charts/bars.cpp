@@ -22,9 +22,8 @@ int digits_of(const Svg& svg, const std::vector<BarGroup>& groups, double width)
     const auto has_room = [&](const Bar& bar) {
       return bar.parts.empty() || text_width(figure_of(bar, digits), svg.width()) + margin < width;
     };
-    if (std::all_of(groups.begin(), groups.end(), [&](const BarGroup& g) {
-          return std::all_of(g.bars.begin(), g.bars.end(), has_room);
-        }))
+    if (std::ranges::all_of(
+            groups, [&](const BarGroup& g) { return std::ranges::all_of(g.bars, has_room); }))
       return digits;
   }
   return 0;
@@ -82,7 +81,7 @@ std::vector<LegendEntry> legend_of(const std::vector<BarGroup>& groups) {
   std::vector<LegendEntry> entries;
   const auto add = [&](const BarPart& part) {
     const auto same = [&](const LegendEntry& e) { return e.name == part.name; };
-    if (part.value > 0 && !part.name.empty() && std::none_of(entries.begin(), entries.end(), same))
+    if (part.value > 0 && !part.name.empty() && std::ranges::none_of(entries, same))
       entries.push_back({part.css, part.name});
   };
   for (const BarGroup& group : groups)

@@ -198,11 +198,9 @@ std::vector<LegendEntry> legend_entries(const Chart& c) {
 
 bool has_data(const Chart& c) {
   const auto drawn = [](const Curve& curve) {
-    return std::any_of(curve.data.begin(), curve.data.end(),
-                       [](const Datum& d) { return std::isfinite(d.y); });
+    return std::ranges::any_of(curve.data, [](const Datum& d) { return std::isfinite(d.y); });
   };
-  return !c.stack.empty() || !c.bars.empty() ||
-         std::any_of(c.curves.begin(), c.curves.end(), drawn);
+  return !c.stack.empty() || !c.bars.empty() || std::ranges::any_of(c.curves, drawn);
 }
 
 }  // namespace

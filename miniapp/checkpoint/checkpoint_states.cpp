@@ -12,8 +12,8 @@ namespace {
 
 std::vector<StatePiece> pieces_of(const Program& program, State state) {
   std::vector<StatePiece> pieces;
-  std::copy_if(program.states.begin(), program.states.end(), std::back_inserter(pieces),
-               [&](const StatePiece& p) { return p.state == state; });
+  std::ranges::copy_if(program.states, std::back_inserter(pieces),
+                       [&](const StatePiece& p) { return p.state == state; });
   return pieces;
 }
 
@@ -97,8 +97,7 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
   std::vector<StateSource> sources;
   for (State state : stored_states(program.precision.model, program.optimizer)) {
     auto pieces = stored_pieces(program, state);
-    std::sort(pieces.begin(), pieces.end(),
-              [](const StatePiece& a, const StatePiece& b) { return a.first_elem < b.first_elem; });
+    std::ranges::sort(pieces, {}, &StatePiece::first_elem);
     StateSource source{state, Dtype::fp32, {}};
     for (const ElementRange& range : owned) {
       auto it = std::upper_bound(
@@ -149,9 +148,9 @@ std::vector<WantedElements> wanted_states(const Program& program, const Executor
   // fp32 parameters may be their own master; one read then fills both.
   const auto params = pieces_of(program, State::param);
   const auto is_param = [&](const StatePiece& p) {
-    return p.state == State::master &&
-           std::any_of(params.begin(), params.end(),
-                       [&](const StatePiece& param) { return param.slot == p.slot; });
+    return p.state == State::master && std::ranges::any_of(params, [&](const StatePiece& param) {
+             return param.slot == p.slot;
+           });
   };
   std::vector<WantedElements> wanted;
   const std::vector<std::int64_t> before = frozen_before(program.model);

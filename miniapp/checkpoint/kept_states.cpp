@@ -47,7 +47,7 @@ std::vector<HeldPart> parts_of(const std::vector<WantedElements>& wanted) {
     if (w.state == State::master && w.dtype == Dtype::fp32) masters.push_back(parts.size());
     parts.push_back({w, {}});
   }
-  std::sort(masters.begin(), masters.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::sort(masters, [&](std::size_t a, std::size_t b) {
     return parts[a].where.first_elem < parts[b].where.first_elem;
   });
   for (const WantedElements& w : wanted) {
@@ -107,7 +107,7 @@ std::vector<std::pair<std::int64_t, std::int64_t>> runs_of(const Program& progra
   std::vector<std::pair<std::int64_t, std::int64_t>> pieces, runs;
   for (const StatePiece& p : program.states)
     if (p.state == state) pieces.emplace_back(p.first_elem, p.first_elem + p.elems);
-  std::sort(pieces.begin(), pieces.end());
+  std::ranges::sort(pieces);
   for (const auto& [first, end] : pieces)
     if (!runs.empty() && runs.back().second == first)
       runs.back().second = end;

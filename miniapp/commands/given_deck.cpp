@@ -36,8 +36,8 @@ std::string deck_of_model(const DeckArguments& a) {
 }
 
 bool sets_any(const DeckArguments& a, std::string_view section) {
-  return std::any_of(a.sets.begin(), a.sets.end(),
-                     [&](const std::string& set) { return set.starts_with(section); });
+  return std::ranges::any_of(a.sets,
+                             [&](const std::string& set) { return set.starts_with(section); });
 }
 
 void require_one_model(const DeckArguments& a, std::string_view command) {

@@ -21,8 +21,7 @@ namespace {
 
 // The level that nodes are connected by; nullptr: the file describes a single node.
 const NetworkLevel* between_nodes(const Machine& machine) {
-  const auto found = std::find_if(machine.network.begin(), machine.network.end(),
-                                  [](const NetworkLevel& level) { return level.between_nodes; });
+  const auto found = std::ranges::find_if(machine.network, &NetworkLevel::between_nodes);
   return found == machine.network.end() ? nullptr : &*found;
 }
 

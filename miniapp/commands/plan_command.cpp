@@ -109,9 +109,8 @@ constexpr std::int64_t usual_sequence = 4096;
 std::optional<EnumArray<Tier, std::int64_t>> bytes_at_usual_sequence(
     Deck deck, const std::vector<Finding>& findings, const Batch& batch, const PlanArguments& a,
     const Profile& profile) {
-  const bool guessed = std::any_of(findings.begin(), findings.end(), [](const Finding& f) {
-    return f.key == "model.sequence" && f.upper_bound;
-  });
+  const bool guessed = std::ranges::any_of(
+      findings, [](const Finding& f) { return f.key == "model.sequence" && f.upper_bound; });
   if (!guessed || deck.model.sequence <= usual_sequence) return {};
   deck.model.sequence = usual_sequence;
   return allocated_bytes(build_legal_program(deck, batch, a.ranks, a.rank, profile));

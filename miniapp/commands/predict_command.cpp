@@ -79,7 +79,7 @@ PredictJson answer_json(const Deck& deck, const Machine& machine,
 }
 
 bool all_timed(const std::vector<PredictedPoint>& points) {
-  return std::all_of(points.begin(), points.end(), [](const PredictedPoint& p) { return p.timed; });
+  return std::ranges::all_of(points, &PredictedPoint::timed);
 }
 
 }  // namespace

@@ -46,7 +46,7 @@ Sweeper::Sweeper(const SweepArguments& a, std::vector<int> ranks)
       ranks_(std::move(ranks)) {
   own_ = points_of(axes_, ranks_);
   for (const int n : store_.other_ranks(axes_, ranks_)) ranks_.push_back(n);
-  std::sort(ranks_.begin(), ranks_.end());
+  std::ranges::sort(ranks_);
   all_ = points_of(axes_, ranks_);
 }
 

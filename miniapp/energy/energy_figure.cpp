@@ -77,8 +77,8 @@ NodeEnergy node_of(const Json& json) {
 }  // namespace
 
 bool NodeEnergy::whole() const {
-  return std::any_of(counters.begin(), counters.end(),
-                     [](const CounterEnergy& c) { return c.part == EnergyPart::node; });
+  return std::ranges::any_of(counters,
+                             [](const CounterEnergy& c) { return c.part == EnergyPart::node; });
 }
 
 std::optional<double> NodeEnergy::joules() const {
@@ -90,8 +90,9 @@ std::optional<double> NodeEnergy::joules() const {
 
 std::vector<CounterEnergy> NodeEnergy::counted() const {
   std::vector<CounterEnergy> in;
-  std::copy_if(counters.begin(), counters.end(), std::back_inserter(in),
-               [&](const CounterEnergy& c) { return !whole() || c.part == EnergyPart::node; });
+  std::ranges::copy_if(counters, std::back_inserter(in), [&](const CounterEnergy& c) {
+    return !whole() || c.part == EnergyPart::node;
+  });
   return in;
 }
 
@@ -113,7 +114,7 @@ double EnergyFigure::error() const {
 }
 
 bool EnergyFigure::whole() const {
-  return std::all_of(nodes.begin(), nodes.end(), [](const NodeEnergy& n) { return n.whole(); });
+  return std::ranges::all_of(nodes, &NodeEnergy::whole);
 }
 
 std::string EnergyFigure::parts() const {
@@ -248,9 +249,9 @@ std::string describe_phases(const EnergyFigure& f) {
   for (const std::string& source : sources) line(source, source);
   if (sources.size() > 1) line("", "in all");
   for (const std::string& sentence : f.unresolved()) text += fmt::format("  {}\n", sentence);
-  const auto most = std::max_element(
-      f.nodes.begin(), f.nodes.end(),
-      [](const NodeEnergy& a, const NodeEnergy& b) { return a.phases.seconds < b.phases.seconds; });
+  const auto most = std::ranges::max_element(f.nodes, [](const NodeEnergy& a, const NodeEnergy& b) {
+    return a.phases.seconds < b.phases.seconds;
+  });
   if (most != f.nodes.end() && most->phases.ends > 0 && f.seconds > 0)
     text += fmt::format(
         "  reading the counters at {} ends of phases took {}, {:.2g} % of the timed steps\n",

@@ -70,7 +70,7 @@ std::vector<std::string> entries(const std::string& folder) {
   std::error_code none;
   for (const auto& entry : fs::directory_iterator(folder, none))
     names.push_back(entry.path().filename().string());
-  std::sort(names.begin(), names.end());
+  std::ranges::sort(names);
   return names;
 }
 
@@ -106,7 +106,7 @@ class GpuCounter : public EnergyCounter {
 
 bool resolves(const EnergyCounter& counter, const PhaseSpans& spans) {
   const double update_s = counter.energy().steps.update_s;
-  return std::any_of(spans.begin(), spans.end(), [&](const PhaseSpan& span) {
+  return std::ranges::any_of(spans, [&](const PhaseSpan& span) {
     return span.count > 0 && update_s <= most_phase_error * span.mean_s();
   });
 }

@@ -10,8 +10,8 @@ CollectiveQueue::CollectiveQueue(std::vector<Communicator*> groups, Idle idle)
     : groups_(std::move(groups)),
       held_(groups_.size(), 0),
       idle_(idle),
-      any_on_stream_(std::any_of(groups_.begin(), groups_.end(),
-                                 [](const Communicator* group) { return group->on_stream(); })) {}
+      any_on_stream_(std::ranges::any_of(
+          groups_, [](const Communicator* group) { return group->on_stream(); })) {}
 
 // A rank that this group waits for may itself wait for this rank in another group, whose collective
 // advances only if it is polled.

@@ -212,7 +212,7 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
   result.replay_copy = record.kept_bytes;
   result.rss_libraries = record.rss_libraries;
   const auto peaks = peers.gather(record.rss_peak);
-  result.rss_peak_most = *std::max_element(peaks.begin(), peaks.end());
+  result.rss_peak_most = *std::ranges::max_element(peaks);
   result.outside = record.outside;
   result.rss_excess = std::max<std::int64_t>(
       0, record.rss_peak - record.rss_start_files - record.rss_libraries - ledger_peak -

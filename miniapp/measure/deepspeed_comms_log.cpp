@@ -15,7 +15,7 @@ namespace {
 
 // Rounds halves to even, as Python does.
 double trimmed_mean(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const auto cut =
       static_cast<std::ptrdiff_t>(std::nearbyint(0.1 * static_cast<double>(values.size())));
   const auto first = values.begin() + cut, last = values.end() - cut;

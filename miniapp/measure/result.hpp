@@ -248,8 +248,7 @@ struct Result {
   std::optional<double> emulated_link_gb_per_s;  // machine.host_link_gbps
   std::optional<DiskResult> disk;                // where states are in files
   bool copies() const {
-    return std::any_of(link.begin(), link.end(),
-                       [](const LinkResult& l) { return l.predicted.copies > 0; });
+    return std::ranges::any_of(link, [](const LinkResult& l) { return l.predicted.copies > 0; });
   }
   TimeResult times;                 // of this rank
   std::vector<ExpertLoad> experts;  // by layer that has experts, over all ranks and steps

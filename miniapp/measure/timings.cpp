@@ -15,9 +15,7 @@ namespace {
 
 // The time during which at least one collective was in flight.
 std::int64_t in_flight_ns(std::vector<CollectiveRecord> records) {
-  std::sort(
-      records.begin(), records.end(),
-      [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.issue_ns < b.issue_ns; });
+  std::ranges::sort(records, {}, &CollectiveRecord::issue_ns);
   std::int64_t sum = 0, until = INT64_MIN;
   for (const CollectiveRecord& r : records) {
     sum += std::max<std::int64_t>(0, r.done_ns - std::max(r.issue_ns, until));
@@ -230,12 +228,11 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   result.step_p50_s = percentile(timed, 0.5);
   result.step_p99_s = percentile(timed, 0.99);
   const auto timed_s = peers.gather(record.timed_s);
-  result.timed_s = *std::max_element(timed_s.begin(), timed_s.end());
+  result.timed_s = *std::ranges::max_element(timed_s);
   const auto all = peers.gather(result.times);
   // The rank that spends most time without waiting for the others.
-  const auto slowest =
-      std::max_element(all.begin(), all.end(),
-                       [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
+  const auto slowest = std::ranges::max_element(
+      all, [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
   if (result.timed_s > 0 && record.steps > 0)

@@ -93,7 +93,7 @@ bool is_skipped(const LossRow& row) {
 
 // A step whose gradients overflow updates nothing, so a run in which all do trains nothing.
 Check updates(const Result& r, bool trains) {
-  const auto skipped = std::count_if(r.rows.begin(), r.rows.end(), is_skipped);
+  const auto skipped = std::ranges::count_if(r.rows, is_skipped);
   const auto steps = static_cast<std::ptrdiff_t>(r.rows.size());
   const bool none = trains && steps > 0 && skipped == steps && r.stopped.empty();
   return {"updates", none ? Outcome::fail : Outcome::pass,
@@ -131,8 +131,7 @@ std::string_view to_string(Check::State state) {
 }
 
 bool Result::checks_pass() const {
-  return std::none_of(checks.begin(), checks.end(),
-                      [](const Check& c) { return c.state == Outcome::fail; });
+  return std::ranges::none_of(checks, [](const Check& c) { return c.state == Outcome::fail; });
 }
 
 std::vector<std::string> Result::list_of_reasons() const {
@@ -201,8 +200,8 @@ void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {
   if (o.reference) r.checks.push_back(*o.reference);
 
   // A run with a fault that no check found must not end VALID.
-  const bool skipped = o.injected.starts_with("SHARDMARK_FAULT=nan") &&
-                       std::any_of(r.rows.begin(), r.rows.end(), is_skipped);
+  const bool skipped =
+      o.injected.starts_with("SHARDMARK_FAULT=nan") && std::ranges::any_of(r.rows, is_skipped);
   if (!o.injected.empty() && r.checks_pass())
     r.checks.push_back(
         {"fault", Outcome::fail,

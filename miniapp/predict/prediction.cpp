@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 #include <iterator>
 #include <set>
 
@@ -144,8 +145,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
     const double step = slowest(price(ranks, machine, options), stragglers);
     p.sensitivities.push_back({r, p.step_s > 0 ? 1 - step / p.step_s : 0});
   }
-  std::stable_sort(p.sensitivities.begin(), p.sensitivities.end(),
-                   [](const Sensitivity& a, const Sensitivity& b) { return a.gain > b.gain; });
+  std::ranges::stable_sort(p.sensitivities, std::greater{}, &Sensitivity::gain);
   if (assumes_host_memory(machine) && p.priced.busy_by_resource[Resource::host_memory] > 0)
     p.notes.push_back(fmt::format(
         "the machine file gives no node.memory_gb_per_s: {:.0f} GB/s of host memory per node are "

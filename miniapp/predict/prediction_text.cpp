@@ -55,9 +55,8 @@ std::string time_lines(const PredictedPoint& p) {
 
 // With model.fit the model follows the memory of all ranks.
 std::string sizes_note(const std::vector<PredictedPoint>& points) {
-  const auto [smallest, largest] = std::minmax_element(
-      points.begin(), points.end(),
-      [](const PredictedPoint& a, const PredictedPoint& b) { return a.parameters < b.parameters; });
+  const auto [smallest, largest] =
+      std::ranges::minmax_element(points, {}, &PredictedPoint::parameters);
   if (points.empty() || smallest->parameters == largest->parameters) return {};
   return fmt::format(
       "The models differ, from {} parameters on {} to {} on {}, so their tokens/s cannot be "

@@ -103,7 +103,7 @@ void compare_uncut(const Context& context, const Program& program, const Executo
 std::uint64_t frozen_part(const Context& context, const Program& program, const Executor& executor,
                           Peers& peers) {
   const auto frozen = [](const Param& p) { return !p.updated(); };
-  if (std::none_of(program.model.params.begin(), program.model.params.end(), frozen)) return 0;
+  if (std::ranges::none_of(program.model.params, frozen)) return 0;
   const auto all = peers.gather(hash_some(context, program, executor, State::param, frozen));
   const int holders = program.sharded[State::param] ? program.shard_ranks : 1;
   return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0});

@@ -48,7 +48,7 @@ void StepProver::draw(std::int64_t steps, std::int64_t least_period) {
   if (proof_ == nullptr) return;
   collectives_before_ = proof_->proved();
   const auto costs = peers_.gather(cost_);
-  const double cost = *std::min_element(costs.begin(), costs.end());
+  const double cost = *std::ranges::min_element(costs);
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(cost / most_cost, 1e9)));
   const std::int64_t most = std::max<std::int64_t>(steps, 1);
   result_.period = std::clamp<std::int64_t>(wanted, std::min(least_period, most), most);
@@ -73,7 +73,7 @@ std::string StepProver::first_failure() const {
   const auto steps = peers_.gather(failures.empty() ? none : failures.front().step);
   const auto texts = peers_.gather(failures.empty() ? std::string{} : failures.front().text);
   const auto counts = peers_.gather(static_cast<std::int64_t>(failures.size()));
-  const auto first = std::min_element(steps.begin(), steps.end()) - steps.begin();
+  const auto first = std::ranges::min_element(steps) - steps.begin();
   if (steps[first] == none) return {};
   std::int64_t more = -1;
   for (const std::int64_t n : counts) more += n;

@@ -54,7 +54,7 @@ std::vector<std::string> relevant_environment(const char* const* environment) {
   std::vector<std::string> found;
   for (; environment != nullptr && *environment != nullptr; ++environment)
     if (is_recorded(*environment)) found.emplace_back(*environment);
-  std::sort(found.begin(), found.end());
+  std::ranges::sort(found);
   return found;
 }
 
@@ -149,8 +149,8 @@ constexpr std::array known_variables{
     place("TOPO_"), place("_PIN_DOMAIN"), place("_PROCESSOR_LIST")};
 
 bool any_fits(VariableKind kind, std::string_view name) {
-  return std::any_of(known_variables.begin(), known_variables.end(),
-                     [&](const VariableRow& row) { return row.kind == kind && row.fits(name); });
+  return std::ranges::any_of(
+      known_variables, [&](const VariableRow& row) { return row.kind == kind && row.fits(name); });
 }
 
 }  // namespace

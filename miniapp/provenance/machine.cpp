@@ -67,11 +67,10 @@ constexpr std::array<ArmPart, 16> arm_parts{{{0x41, 0xd08, "Cortex-A72"},
 std::string arm_name(const std::string& implementer, const std::string& part) {
   const int i = static_cast<int>(std::strtol(implementer.c_str(), nullptr, 16));
   const int p = static_cast<int>(std::strtol(part.c_str(), nullptr, 16));
-  const auto of = std::find_if(arm_implementers.begin(), arm_implementers.end(),
-                               [&](const ArmImplementer& known) { return known.number == i; });
-  const auto is = std::find_if(arm_parts.begin(), arm_parts.end(), [&](const ArmPart& known) {
-    return known.implementer == i && known.part == p;
-  });
+  const auto of = std::ranges::find_if(
+      arm_implementers, [&](const ArmImplementer& known) { return known.number == i; });
+  const auto is = std::ranges::find_if(
+      arm_parts, [&](const ArmPart& known) { return known.implementer == i && known.part == p; });
   const std::string maker =
       of == arm_implementers.end() ? "ARM of implementer " + implementer : std::string(of->name);
   return is == arm_parts.end() ? fmt::format("{} part {}", maker, part)
@@ -112,7 +111,7 @@ std::string numa_nodes(std::string_view cores, const MachineFiles& files) {
     if (std::find_first_of(there.begin(), there.end(), own.begin(), own.end()) != there.end())
       nodes.push_back(number[0]);
   }
-  std::sort(nodes.begin(), nodes.end());
+  std::ranges::sort(nodes);
   return format_numbers(nodes);
 }
 

@@ -128,8 +128,8 @@ std::vector<Share> by_mask(const std::vector<RankInfo>& ranks) {
 }
 
 bool overlap(const Share& a, const Share& b) {
-  return a.host == b.host && std::any_of(a.cores.begin(), a.cores.end(),
-                                         [&](int core) { return b.cores.contains(core); });
+  return a.host == b.host &&
+         std::ranges::any_of(a.cores, [&](int core) { return b.cores.contains(core); });
 }
 
 // Merges masks that overlap until none do.
@@ -147,7 +147,7 @@ std::vector<Share> merged(std::vector<Share> shares) {
     shares[i].threads += other->threads;
     shares.erase(other);
   }
-  for (Share& s : shares) std::sort(s.ranks.begin(), s.ranks.end());
+  for (Share& s : shares) std::ranges::sort(s.ranks);
   return shares;
 }
 
@@ -172,8 +172,7 @@ void add_sharing(const std::vector<RankInfo>& ranks, std::vector<std::string>& l
     reported.insert(s.ranks.begin(), s.ranks.end());
   }
   for (const Share& s : merged(masks))
-    if (s.too_few() &&
-        std::none_of(s.ranks.begin(), s.ranks.end(), [&](int r) { return reported.contains(r); }))
+    if (s.too_few() && std::ranges::none_of(s.ranks, [&](int r) { return reported.contains(r); }))
       list.push_back(sharing(s));
 }
 

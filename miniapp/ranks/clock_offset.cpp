@@ -9,8 +9,8 @@ namespace shardmark {
 std::int64_t clock_offset_ns(Peers& peers, const std::string& host,
                              const std::function<std::int64_t()>& clock_ns) {
   const auto hosts = peers.gather(host);
-  const bool one_clock = std::all_of(hosts.begin(), hosts.end(),
-                                     [&](const std::string& h) { return h == hosts.front(); });
+  const bool one_clock =
+      std::ranges::all_of(hosts, [&](const std::string& h) { return h == hosts.front(); });
   if (one_clock) return 0;
   constexpr int rounds = 15;
   std::vector<std::int64_t> mine;

@@ -58,9 +58,8 @@ int launched_rank() {
 std::optional<std::string> wrong_launcher(int world, std::string_view library,
                                           const ReadVariable& read) {
   const auto all = launches(read);
-  if (all.empty() || std::any_of(all.begin(), all.end(), [&](const auto& launch) {
-        return launch.first.processes <= world;
-      }))
+  if (all.empty() ||
+      std::ranges::any_of(all, [&](const auto& launch) { return launch.first.processes <= world; }))
     return {};
   const auto& [launch, remedy] = all.front();
   return fmt::format(

@@ -28,7 +28,7 @@ void Peers::gather_bytes(const void* mine, void* all, std::int64_t bytes) {
 
 std::vector<std::string> Peers::gather(const std::string& mine) {
   const auto lengths = gather(static_cast<std::int64_t>(mine.size()));
-  const auto longest = static_cast<std::size_t>(*std::max_element(lengths.begin(), lengths.end()));
+  const auto longest = static_cast<std::size_t>(*std::ranges::max_element(lengths));
   std::vector<char> padded(longest, '\0');
   std::copy(mine.begin(), mine.end(), padded.begin());
   const std::vector<char> all = gather(padded);

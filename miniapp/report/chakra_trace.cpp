@@ -218,7 +218,7 @@ class IssuedCollectives {
   explicit IssuedCollectives(const StepTrace& trace)
       : trace_(trace), begins_(lane_begins_ns(trace.collectives)) {
     for (std::size_t i = 0; i < trace.collectives.size(); ++i) order_.push_back(i);
-    std::stable_sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) {
+    std::ranges::stable_sort(order_, [&](std::size_t a, std::size_t b) {
       return trace.collectives[a].issue_ns < trace.collectives[b].issue_ns;
     });
   }

@@ -20,7 +20,7 @@ constexpr std::size_t most_rows = 16;
 std::vector<std::size_t> by_waiting_caused(const std::vector<RankSteps>& ranks) {
   std::vector<std::size_t> order(ranks.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
+  std::ranges::stable_sort(order, [&](std::size_t a, std::size_t b) {
     return ranks[a].waiting_caused_s > ranks[b].waiting_caused_s;
   });
   return order;
@@ -112,9 +112,8 @@ OrderedJson perturb_json(const PerturbResult& p) {
 
 std::string stragglers_table(const Result& r) {
   const StragglerResult& s = r.stragglers;
-  const bool several = std::any_of(r.ranks.begin(), r.ranks.end(), [&](const RankInfo& rank) {
-    return rank.host != r.ranks[0].host;
-  });
+  const bool several = std::ranges::any_of(
+      r.ranks, [&](const RankInfo& rank) { return rank.host != r.ranks[0].host; });
   if (s.ranks.size() != r.ranks.size() || (!several && !s.perturb && !s.congestion)) return {};
   std::string text;
   auto out = std::back_inserter(text);

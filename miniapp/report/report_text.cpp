@@ -107,12 +107,10 @@ void time_table(Out out, const Result& r) {
 
 void experts_lines(Out out, const Result& r) {
   if (r.experts.empty()) return;
-  const auto fullest =
-      std::max_element(r.experts.begin(), r.experts.end(),
-                       [](const auto& a, const auto& b) { return a.most < b.most; });
-  const auto emptiest =
-      std::min_element(r.experts.begin(), r.experts.end(),
-                       [](const auto& a, const auto& b) { return a.least < b.least; });
+  const auto fullest = std::ranges::max_element(
+      r.experts, [](const auto& a, const auto& b) { return a.most < b.most; });
+  const auto emptiest = std::ranges::min_element(
+      r.experts, [](const auto& a, const auto& b) { return a.least < b.least; });
   fmt::format_to(out,
                  "\nExperts, tokens over the mean of their layer, all steps and ranks\n"
                  "  fullest {:.3f} (layer {})   emptiest {:.3f} (layer {})\n",
@@ -168,7 +166,7 @@ void checkpoint_table(Out out, const CheckpointFigures& c) {
                    gib_per_s(c.written_bytes, c.write_s), c.blocked_s);
   const auto timed = [&](const char* what, const std::vector<double>& seconds) {
     if (seconds.empty()) return;
-    const auto [best, worst] = std::minmax_element(seconds.begin(), seconds.end());
+    const auto [best, worst] = std::ranges::minmax_element(seconds);
     fmt::format_to(out, "  {:<8} {} of states, {} times: {:.3f} GiB/s ({:.3f} to {:.3f} s)\n", what,
                    human_bytes(c.timed_bytes), seconds.size(),
                    mean_gib_per_s(c.timed_bytes, seconds), *best, *worst);

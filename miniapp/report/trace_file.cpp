@@ -291,9 +291,7 @@ StepTrace predicted_trace(const Program& p, const PricedStep& priced) {
     }
     trace.events.push_back(t);
   }
-  std::stable_sort(
-      trace.collectives.begin(), trace.collectives.end(),
-      [](const CollectiveRecord& a, const CollectiveRecord& b) { return a.done_ns < b.done_ns; });
+  std::ranges::stable_sort(trace.collectives, {}, &CollectiveRecord::done_ns);
   return trace;
 }
 

@@ -65,8 +65,8 @@ bool is_or_below(std::string_view key, std::string_view parent) {
 
 template<class Keys>
 bool any_holds(const Keys& keys, std::string_view key) {
-  return std::any_of(keys.begin(), keys.end(),
-                     [&](std::string_view parent) { return is_or_below(key, parent); });
+  return std::ranges::any_of(keys,
+                             [&](std::string_view parent) { return is_or_below(key, parent); });
 }
 
 Division division_of_key(std::string_view key, const Json& shipped) {

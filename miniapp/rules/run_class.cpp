@@ -173,7 +173,7 @@ class Judgement {
 
 bool copies_between_host_and_device(const Program& program) {
   const LinkVolume link = steady_link_volume(program);
-  return std::any_of(link.begin(), link.end(), [](const LinkTraffic& t) { return t.copies > 0; });
+  return std::ranges::any_of(link, [](const LinkTraffic& t) { return t.copies > 0; });
 }
 
 }  // namespace

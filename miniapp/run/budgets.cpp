@@ -101,7 +101,7 @@ FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers) {
   });
   const auto least = peers.gather(found.bytes);
   if (budget.bytes > 0) return budget;
-  return {*std::min_element(least.begin(), least.end()), true, found.source};
+  return {*std::ranges::min_element(least), true, found.source};
 }
 
 void require_a_layer(const Deck& deck, const Fit& fit) {

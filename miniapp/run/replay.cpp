@@ -49,8 +49,8 @@ Program program_of_replay(const RunPlan& run, const Deck& deck) {
 
 // Whether init leaves copies of states alive that the end of a step drops.
 bool drops_copies(const Program& p) {
-  return std::any_of(p.copies.begin(), p.copies.end(), [&](const StatePiece& copy) {
-    return std::any_of(p.steps.begin(), p.steps.end(), [&](const Step& step) {
+  return std::ranges::any_of(p.copies, [&](const StatePiece& copy) {
+    return std::ranges::any_of(p.steps, [&](const Step& step) {
       const std::vector<std::int32_t>& alive = p.segments[step.update].exit.alive;
       return std::find(alive.begin(), alive.end(), copy.slot) == alive.end();
     });

@@ -61,7 +61,7 @@ void RunOutput::write_trace(const std::vector<StepTrace>& steps,
   const std::int64_t first_ns =
       steps.empty() ? INT64_MAX : steps[0].events.front().begin_ns + clock_offset_ns;
   const auto all = peers.gather(first_ns);
-  const TraceClock clock{clock_offset_ns, *std::min_element(all.begin(), all.end())};
+  const TraceClock clock{clock_offset_ns, *std::ranges::min_element(all)};
   const std::string mine = trace_events(run_.program, steps, clock, world_.node.host);
   int rank = -1;
   const auto next = [&]() -> std::string {

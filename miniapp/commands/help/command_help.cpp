@@ -13,7 +13,7 @@ const CommandHelp& help_of(std::string_view name) {
   if (name.empty()) return program_help();
   const auto& all = commands_help();
   const auto found =
-      std::find_if(all.begin(), all.end(), [&](const CommandHelp& c) { return c.name == name; });
+      std::ranges::find_if(all, [&](const CommandHelp& c) { return c.name == name; });
   if (found == all.end()) throw std::logic_error(fmt::format("no help for the command {}", name));
   return *found;
 }

@@ -52,8 +52,8 @@ std::string band_name(const Sample& s, bool numbered) {
 
 // The passes. Micro-batches have numbers if there are several.
 std::vector<Band> bands_of(const std::vector<Sample>& samples) {
-  const bool numbered = std::any_of(samples.begin(), samples.end(),
-                                    [](const Sample& s) { return s.micro_batch > 0; });
+  const bool numbered =
+      std::ranges::any_of(samples, [](const Sample& s) { return s.micro_batch > 0; });
   std::vector<Band> bands;
   for (std::size_t begin = 0; begin < samples.size();) {
     const std::string name = band_name(samples[begin], numbered);
@@ -71,7 +71,7 @@ std::vector<Area> stack_of(const std::vector<Sample>& samples, double unit) {
   std::vector<Area> stack;
   for (const Category c : all_values<Category>) {
     const auto has = [c](const Sample& s) { return s.predicted[c] > 0; };
-    if (std::none_of(samples.begin(), samples.end(), has)) continue;
+    if (std::ranges::none_of(samples, has)) continue;
     const std::string name(to_string(c));
     Area& area = stack.emplace_back(Area{name, name, {}});
     for (const Sample& s : samples)
@@ -158,7 +158,7 @@ std::vector<Span> spans_of(const Program& p, const StepTrace& trace, std::int64_
   for (const CollectiveRecord& c : trace.collectives)
     spans.push_back({communication_row, "communication", since(c.issue_ns), since(c.done_ns),
                      fmt::format("{} {}", to_string(c.op), trace.collective_names[c.name])});
-  std::stable_sort(spans.begin(), spans.end(), [](const Span& a, const Span& b) {
+  std::ranges::stable_sort(spans, [](const Span& a, const Span& b) {
     return std::pair(a.row, a.begin) < std::pair(b.row, b.begin);
   });
   return spans;
@@ -174,7 +174,7 @@ TimeLine lanes_chart(const Program& p, const StepTrace& trace) {
              {{"kernels"}, {"copies"}, {"disk"}, {"communication", 3}, {"waiting"}},
              spans_of(p, trace, start_ns),
              {{"forward", "forward"}, {"backward", "backward"}, {"step", "step"}}};
-  if (std::none_of(t.spans.begin(), t.spans.end(), [](const Span& s) { return s.row == disk_row; }))
+  if (std::ranges::none_of(t.spans, [](const Span& s) { return s.row == disk_row; }))
     t.rows[disk_row].lanes = 0;  // is left out
   if (p.memory_mode == MemoryMode::strict) t.legend.push_back({"allocation", "allocate, free"});
   t.legend.push_back({"copy", "copy, convert"});

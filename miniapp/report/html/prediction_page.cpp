@@ -134,7 +134,7 @@ Chart memory_bars(const Points& points, const std::vector<Footprint>& needs, Tie
          {{category_parts(needs[i][tier].at_peak, unit.bytes, plural(points[i].ranks, "rank")),
            points[i].memory.tiers[tier].missing > 0}}});
   const auto& budget = points.front().memory.budgets[tier];
-  if (budget && std::all_of(points.begin(), points.end(), [&](const PredictedPoint& p) {
+  if (budget && std::ranges::all_of(points, [&](const PredictedPoint& p) {
         return p.memory.budgets[tier] == budget;
       }))
     chart.levels = {{static_cast<double>(*budget) / unit.bytes, "limit",
@@ -197,7 +197,7 @@ std::int64_t micro_batches(const PredictedPoint& p) {
   const auto begins = [&](const PricedEvent& e) {
     return e.event == 0 && p.program.segments[e.segment].kind == SegmentKind::micro;
   };
-  return std::count_if(p.priced.events.begin(), p.priced.events.end(), begins);
+  return std::ranges::count_if(p.priced.events, begins);
 }
 
 std::string detail(const PredictedPoint& p) {
@@ -230,8 +230,8 @@ std::string prediction_html(const Deck& deck, const Machine& machine, const Poin
   if (!next_change.empty()) page += fmt::format("<p>{}</p>\n", escape(next_change));
   page += "</header>\n" + steps_table(points);
   Points timed;
-  std::copy_if(points.begin(), points.end(), std::back_inserter(timed),
-               [](const PredictedPoint& p) { return p.timed; });
+  std::ranges::copy_if(points, std::back_inserter(timed),
+                       [](const PredictedPoint& p) { return p.timed; });
   if (timed.size() > 1) page += rate_chart(timed) + efficiency_chart(timed);
   if (!timed.empty()) page += phases_table(timed);
   page += memory_section(points) + volume_section(points);

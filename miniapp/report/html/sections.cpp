@@ -24,7 +24,7 @@ struct Transfer {
 
 // A rate is lowest where the time is longest.
 std::vector<std::string> repetitions_row(const Transfer& d, std::int64_t bytes) {
-  const auto [shortest, longest] = std::minmax_element(d.seconds.begin(), d.seconds.end());
+  const auto [shortest, longest] = std::ranges::minmax_element(d.seconds);
   const double middle = median(d.seconds);
   std::vector<std::string> row{d.name, std::to_string(d.seconds.size())};
   for (const double s : {*longest, middle, *shortest})

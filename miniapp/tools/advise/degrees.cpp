@@ -82,8 +82,8 @@ std::vector<Climb*> fastest_climbs(std::vector<Climb>& all) {
   std::vector<Climb*> going;
   for (Climb& c : all)
     if (c.step_s > 0) going.push_back(&c);
-  std::stable_sort(going.begin(), going.end(),
-                   [](const Climb* a, const Climb* b) { return a->step_s < b->step_s; });
+  std::ranges::stable_sort(going,
+                           [](const Climb* a, const Climb* b) { return a->step_s < b->step_s; });
   std::vector<Climb*> chosen;
   std::set<int> stages;
   for (Climb* c : going)
@@ -138,7 +138,7 @@ std::vector<Candidate> try_degrees(const AdviseCase& question, const Deck& deck,
     std::erase_if(hopeful, [](const Climb* c) { return c->ended(); });
     for (Climb& c : without) hopeful.push_back(&c);
     while (!hopeful.empty()) keep(advance(question, deck, hopeful));
-    if (std::any_of(all.begin(), all.end(), [](const Candidate& c) { return c.fits; })) break;
+    if (std::ranges::any_of(all, &Candidate::fits)) break;
   }
   return all;
 }

@@ -144,7 +144,7 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
                           static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
     c.tokens_per_s = c.step_s > 0 ? tokens / c.step_s : 0;
     const Cost& critical = step.critical;
-    const auto most = std::max_element(critical.begin(), critical.end()) - critical.begin();
+    const auto most = std::ranges::max_element(critical) - critical.begin();
     c.limited_by = to_string(static_cast<Resource>(most));
   } catch (const Error& e) {
     c.refusal = e.what();

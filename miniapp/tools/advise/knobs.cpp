@@ -114,12 +114,11 @@ const std::vector<Knob>& all_knobs() {
 }  // namespace
 
 bool is_knob(std::string_view key) {
-  return std::any_of(all_knobs().begin(), all_knobs().end(),
-                     [&](const Knob& knob) { return knob.key == key; });
+  return std::ranges::any_of(all_knobs(), [&](const Knob& knob) { return knob.key == key; });
 }
 
 bool is_set(const DeckChanges& changes, std::string_view key) {
-  return std::any_of(changes.begin(), changes.end(), [&](const auto& c) { return c.first == key; });
+  return std::ranges::any_of(changes, [&](const auto& c) { return c.first == key; });
 }
 
 std::span<const Knob> knobs() {

@@ -85,8 +85,7 @@ MaxModels max_models(const AdviseCase& question) {
       if (stage == 3 && !any) throw;
       found.stages.push_back({.stage = stage, .refusal = error.what()});
     }
-  if (std::all_of(found.stages.begin(), found.stages.end(),
-                  [](const MaxModel& m) { return m.layers == 0; }))
+  if (std::ranges::all_of(found.stages, [](const MaxModel& m) { return m.layers == 0; }))
     throw MemoryError(
         fmt::format("{}: not even one layer fits on {} at any stage: use devices with more memory, "
                     "a narrower model or a smaller micro-batch",

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -116,9 +117,7 @@ std::optional<NextChange> next_change(const AdviseCase& question) {
   next.as_is = evaluate(question, {}, true);
   if (next.as_is.fits && next.as_is.step_s <= 0) return {};  // nothing of it takes time
   std::vector<Candidate> quick = evaluate_all(question, single_changes(deck, question), false);
-  std::stable_sort(quick.begin(), quick.end(), [](const Candidate& a, const Candidate& b) {
-    return a.tokens_per_s > b.tokens_per_s;
-  });
+  std::ranges::stable_sort(quick, std::greater{}, &Candidate::tokens_per_s);
   std::vector<DeckChanges> hopeful;  // what is offered must hold on every rank
   for (const Candidate& c : quick)
     if (c.fits && hopeful.size() < most_hopeful) hopeful.push_back(c.changes);
@@ -189,7 +188,7 @@ class Contest {
   }
   std::size_t winner(double factor) {
     const std::vector<double>& s = seconds(factor);
-    return static_cast<std::size_t>(std::min_element(s.begin(), s.end()) - s.begin());
+    return static_cast<std::size_t>(std::ranges::min_element(s) - s.begin());
   }
   double gain(std::size_t candidate, double factor) {
     const std::vector<double>& s = seconds(factor);

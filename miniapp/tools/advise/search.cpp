@@ -35,7 +35,7 @@ void sort_into(Advice& advice, std::vector<Candidate> results) {
   advice.considered += results.size();
   for (Candidate& c : results)
     (c.fits ? advice.candidates : advice.refused).push_back(std::move(c));
-  std::stable_sort(advice.candidates.begin(), advice.candidates.end(), faster);
+  std::ranges::stable_sort(advice.candidates, faster);
   advice.candidates = distinct(std::move(advice.candidates));
 }
 
@@ -103,8 +103,8 @@ void make_exact(Advice& advice) {
 void prefer_the_plainest(Advice& advice) {
   std::vector<Candidate>& candidates = advice.candidates;
   const auto end_of = [&](double step_s) {
-    return std::find_if(candidates.begin(), candidates.end(),
-                        [=](const Candidate& c) { return c.step_s > step_s || !c.exact; });
+    return std::ranges::find_if(candidates,
+                                [=](const Candidate& c) { return c.step_s > step_s || !c.exact; });
   };
   const double fastest = candidates.front().step_s;
   const auto hardly_slower = end_of(fastest * (1 + worth_of_room));
@@ -131,15 +131,14 @@ std::vector<Candidate> best_by_stage(const std::vector<Candidate>& candidates) {
 
 std::optional<Candidate> fastest_of_other_kind(const std::vector<Candidate>& candidates) {
   const bool own = candidates.front().parallel.divides();
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [&](const Candidate& c) { return c.parallel.divides() != own; });
+  const auto found = std::ranges::find_if(
+      candidates, [&](const Candidate& c) { return c.parallel.divides() != own; });
   if (found == candidates.end()) return std::nullopt;
   return *found;
 }
 
 std::optional<Candidate> fastest_with_room(const std::vector<Candidate>& candidates) {
-  const auto found = std::find_if(candidates.begin(), candidates.end(),
-                                  [](const Candidate& c) { return !c.tight; });
+  const auto found = std::ranges::find_if(candidates, [](const Candidate& c) { return !c.tight; });
   if (found == candidates.begin() || found == candidates.end()) return std::nullopt;
   return *found;
 }
@@ -153,8 +152,8 @@ int enough_ranks(const AdviseCase& question, const DeckChanges& leanest,
     DeckChanges changes;
     const DeckChanges batch = batch_changes({data_parts(parallel, larger.ranks), 1, 1}, parallel);
     for (const auto& change : leanest) {
-      const auto same = std::find_if(batch.begin(), batch.end(),
-                                     [&](const auto& b) { return b.first == change.first; });
+      const auto same =
+          std::ranges::find_if(batch, [&](const auto& b) { return b.first == change.first; });
       changes.push_back(same == batch.end() ? change : *same);
     }
     const Candidate c = evaluate(larger, changes, false);
@@ -267,8 +266,8 @@ DeckChanges needed_changes(const Advice& advice) {
       knob_changes(best.changes, advice.given_beside(best), best.values);
   DeckChanges needed;
   for (const auto& change : best.changes) {
-    const bool differs = std::any_of(differ.begin(), differ.end(),
-                                     [&](const KnobChange& c) { return c.key == change.first; });
+    const bool differs =
+        std::ranges::any_of(differ, [&](const KnobChange& c) { return c.key == change.first; });
     if (differs || !is_knob(change.first)) needed.push_back(change);
   }
   return evaluate(advice.question, needed, false).values == best.values ? needed : best.changes;
@@ -339,8 +338,8 @@ std::vector<Candidate> merged(std::vector<Candidate> candidates, const Same& sam
                               const Absorb& absorb_into) {
   std::vector<Candidate> kept;
   for (Candidate& c : candidates) {
-    const auto found = std::find_if(kept.begin(), kept.end(),
-                                    [&](const Candidate& other) { return same(other, c); });
+    const auto found =
+        std::ranges::find_if(kept, [&](const Candidate& other) { return same(other, c); });
     if (found == kept.end())
       kept.push_back(std::move(c));
     else
@@ -352,8 +351,7 @@ std::vector<Candidate> merged(std::vector<Candidate> candidates, const Same& sam
 }  // namespace
 
 void merge_idle(std::vector<IdleKey>& keys, const IdleKey& more) {
-  auto it =
-      std::find_if(keys.begin(), keys.end(), [&](const IdleKey& k) { return k.key == more.key; });
+  auto it = std::ranges::find_if(keys, [&](const IdleKey& k) { return k.key == more.key; });
   if (it == keys.end()) {
     keys.push_back({more.key, {}});
     it = std::prev(keys.end());

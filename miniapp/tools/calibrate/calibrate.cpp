@@ -29,7 +29,7 @@ constexpr double models_until_s = 140;
 constexpr double all_until_s = 180;
 
 double quantile(std::vector<double> sorted, double p) {
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   const double place = p * static_cast<double>(sorted.size() - 1);
   const auto low = static_cast<std::size_t>(place);
   const std::size_t high = std::min(low + 1, sorted.size() - 1);
@@ -92,7 +92,7 @@ void describe_machine(const World& world, const StepSamples& steps, Machine& m) 
 // Collective. A machine file describes nodes that are alike.
 void require_equal_nodes(const World& world) {
   const std::vector<int> of_nodes = world.peers.gather(world.node.ranks);
-  const auto [least, most] = std::minmax_element(of_nodes.begin(), of_nodes.end());
+  const auto [least, most] = std::ranges::minmax_element(of_nodes);
   if (*least != *most)
     throw DeckError(fmt::format(
         "calibrate: the nodes have {} to {} ranks: a machine file describes nodes that are alike: "

@@ -50,8 +50,7 @@ bool same_size(const Point& a, const Point& b) {
 template<class Points>
 void average_points(Points& now, const Points& earlier, Counts counts) {
   for (auto& p : now) {
-    const auto same = std::find_if(earlier.begin(), earlier.end(),
-                                   [&](const auto& e) { return same_size(p, e); });
+    const auto same = std::ranges::find_if(earlier, [&](const auto& e) { return same_size(p, e); });
     if (same != earlier.end()) p.seconds = counts.mean(p.seconds, same->seconds);
   }
 }
@@ -101,7 +100,7 @@ bool alike(const Placement& a, const Placement& b) {
 
 // Adds what an earlier calibration knows of a placement.
 void add_placement(std::vector<Placement>& all, Placement earlier, Counts counts) {
-  const auto same = std::find_if(all.begin(), all.end(), [&](const Placement& p) {
+  const auto same = std::ranges::find_if(all, [&](const Placement& p) {
     return !is_other_placement(p.core_to_core_s, earlier.core_to_core_s);
   });
   if (same == all.end()) {
@@ -133,9 +132,7 @@ void combine_placements(Machine& machine, const Machine& earlier, Counts counts)
   double parts = 0;
   for (const Placement& p : all) parts += p.part;
   for (Placement& p : all) p.part /= parts;
-  std::sort(all.begin(), all.end(), [](const Placement& a, const Placement& b) {
-    return a.core_to_core_s < b.core_to_core_s;
-  });
+  std::ranges::sort(all, {}, &Placement::core_to_core_s);
   machine.placements = std::move(all);
   machine.node.core_to_core_s = 0;
   average_placements(machine);

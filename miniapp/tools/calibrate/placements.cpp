@@ -25,7 +25,7 @@ std::vector<CoreRange> kinds_of_distances(std::vector<double> distances) {
   constexpr double rare = 0.05;
   std::erase_if(distances, [](double d) { return d <= 0; });
   if (distances.size() < enough) return {};
-  std::sort(distances.begin(), distances.end());
+  std::ranges::sort(distances);
   const auto at = [&](double p) {
     return distances[p * static_cast<double>(distances.size() - 1)];
   };

@@ -203,7 +203,7 @@ void train(const Probe& probe, const Deck& deck, StepSamples& steps) {
   }
   if (!model || bare.empty()) return;
   std::vector<double> sorted = bare;
-  std::sort(sorted.begin(), sorted.end());
+  std::ranges::sort(sorted);
   for (const double s : bare) steps.step_over_median.push_back(s / sorted[sorted.size() / 2]);
 }
 

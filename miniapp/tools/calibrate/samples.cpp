@@ -12,7 +12,7 @@ namespace shardmark {
 namespace {
 
 double quartile_range(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double median = values[values.size() / 2];
   return median > 0 ? (values[values.size() * 3 / 4] - values[values.size() / 4]) / median : 0;
 }
@@ -31,7 +31,7 @@ void never_faster_when_larger(std::vector<TimePoint>& curve) {
 }  // namespace
 
 double mean_without_outliers(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
+  std::ranges::sort(values);
   const double most = 2 * values[(values.size() - 1) / 2];
   values.erase(std::upper_bound(values.begin(), values.end(), most), values.end());
   return mean(values);
@@ -186,8 +186,8 @@ double Samples::known_part(const CoreRange& cores) const {
     for (const auto& [key, table] : tables)
       for (const auto& [size, samples] : table) {
         ++all;
-        known += std::any_of(samples.begin(), samples.end(),
-                             [&](const Sample& s) { return cores.holds(s.core_to_core_s); });
+        known += std::ranges::any_of(
+            samples, [&](const Sample& s) { return cores.holds(s.core_to_core_s); });
       }
     return all > 0 ? known / all : 1;
   };
@@ -200,12 +200,11 @@ std::vector<CoreRange> Samples::known_ranges() const {
   constexpr double enough = 0.25;
   std::vector<CoreRange> ranges = kinds_of_distances(distances_), known;
   if (ranges.empty()) return {CoreRange{}};
-  std::copy_if(ranges.begin(), ranges.end(), std::back_inserter(known),
-               [&](const CoreRange& r) { return known_part(r) >= enough; });
+  std::ranges::copy_if(ranges, std::back_inserter(known),
+                       [&](const CoreRange& r) { return known_part(r) >= enough; });
   if (!known.empty()) return known;
-  return {*std::max_element(ranges.begin(), ranges.end(), [&](const auto& a, const auto& b) {
-    return known_part(a) < known_part(b);
-  })};
+  return {*std::ranges::max_element(
+      ranges, [&](const auto& a, const auto& b) { return known_part(a) < known_part(b); })};
 }
 
 void Samples::fill(Machine& machine) const {

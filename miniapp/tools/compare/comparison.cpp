@@ -116,9 +116,8 @@ void shorten_labels(std::vector<Subject>& subjects) {
   std::size_t common = 0;
   const std::string& first = subjects.front().label;
   for (std::size_t i = 0; i < first.size(); ++i) {
-    const bool same = std::all_of(subjects.begin(), subjects.end(), [&](const Subject& s) {
-      return i < s.label.size() && s.label[i] == first[i];
-    });
+    const bool same = std::ranges::all_of(
+        subjects, [&](const Subject& s) { return i < s.label.size() && s.label[i] == first[i]; });
     if (!same) break;
     if (first[i] == '/') common = i + 1;
   }
@@ -132,8 +131,8 @@ void shorten_labels(std::vector<Subject>& subjects) {
 
 template<class T>
 bool differ(const std::vector<Subject>& subjects, T Subject::*member) {
-  return std::any_of(subjects.begin(), subjects.end(),
-                     [&](const Subject& s) { return s.*member != subjects.front().*member; });
+  return std::ranges::any_of(
+      subjects, [&](const Subject& s) { return s.*member != subjects.front().*member; });
 }
 
 /// Collects what prevents that the subjects are compared.
@@ -206,8 +205,7 @@ class Objections {
       if (row.name.starts_with("model.") || row.name == "run.compute" ||
           row.name == "deepspeed.train_batch_size")
         keys.insert(row.name);
-    const bool all_told = std::all_of(c_.subjects.begin(), c_.subjects.end(),
-                                      [](const Subject& s) { return s.tells_deck(); });
+    const bool all_told = std::ranges::all_of(c_.subjects, &Subject::tells_deck);
     if (!keys.empty() && all_told)
       list_.push_back("they did not do the same work: " + join(keys, ", ") + " differ");
     if (any_differ(&Subject::parameters))
@@ -218,8 +216,7 @@ class Objections {
 
   void predictions() {
     if (!any_differ(&Subject::predicted)) return;
-    const bool all_told = std::all_of(c_.subjects.begin(), c_.subjects.end(),
-                                      [](const Subject& s) { return s.tells_deck(); });
+    const bool all_told = std::ranges::all_of(c_.subjects, &Subject::tells_deck);
     list_.push_back(
         std::string("predictions stand beside measurements") +
         (all_told ? "" : ", and a prediction of an older program does not tell its deck"));

@@ -44,8 +44,7 @@ nlohmann::ordered_json rows_json(const std::vector<ComparedRow>& rows) {
 
 std::string Comparison::verdict() const {
   if (!objections.empty()) return "Before comparing, note:";
-  const bool predicted =
-      std::all_of(subjects.begin(), subjects.end(), [](const Subject& s) { return s.predicted; });
+  const bool predicted = std::ranges::all_of(subjects, &Subject::predicted);
   return fmt::format("They may be compared{}: the same work{}.",
                      same_ranks ? "" : " as scaling series",
                      predicted ? ", all predicted" : ", all VALID and official");
@@ -154,9 +153,8 @@ std::string bars(const Comparison& c, const ComparedRow& row) {
 // Tokens per second of models that differ would invite the comparison that they do not allow; for
 // equal models the product with the parameters says nothing more.
 std::string main_figures(const Comparison& c) {
-  const bool models_differ =
-      std::any_of(c.subjects.begin(), c.subjects.end(),
-                  [&](const Subject& s) { return s.parameters != c.subjects.front().parameters; });
+  const bool models_differ = std::ranges::any_of(
+      c.subjects, [&](const Subject& s) { return s.parameters != c.subjects.front().parameters; });
   const std::string left_out =
       models_differ ? figure_name::tokens_per_s : figure_name::parameter_tokens_per_s;
   std::string text;

@@ -39,7 +39,7 @@ constexpr std::array size_of_model{"model.layers", "model.hidden",   "model.head
 
 template<class Keys>
 bool is_below(const std::string& key, const Keys& keys) {
-  return std::any_of(keys.begin(), keys.end(), [&](std::string_view k) {
+  return std::ranges::any_of(keys, [&](std::string_view k) {
     return key == k || (key.starts_with(k) && key[k.size()] == '.');
   });
 }
@@ -113,9 +113,8 @@ class RunsOfRanks {
     p.layers = runs_.front()->layers;
     p.tokens = runs_.front()->tokens;
     p.tokens_per_s = median_of(rate);
-    const auto [low, high] = std::minmax_element(
-        runs_.begin(), runs_.end(),
-        [&](const Subject* a, const Subject* b) { return rate(*a) < rate(*b); });
+    const auto [low, high] = std::ranges::minmax_element(
+        runs_, [&](const Subject* a, const Subject* b) { return rate(*a) < rate(*b); });
     p.lowest = rate(**low);
     p.highest = rate(**high);
     p.step_p50_s = median_of(figure_name::step_p50);
@@ -124,8 +123,8 @@ class RunsOfRanks {
   }
 
   bool differ(double Subject::*member) const {
-    return std::any_of(runs_.begin(), runs_.end(),
-                       [&](const Subject* s) { return s->*member != runs_.front()->*member; });
+    return std::ranges::any_of(
+        runs_, [&](const Subject* s) { return s->*member != runs_.front()->*member; });
   }
   const std::vector<const Subject*>& runs() const { return runs_; }
 
@@ -137,13 +136,13 @@ using ByRanks = std::map<int, RunsOfRanks>;
 
 ScalingKind kind_of(const std::vector<ScalingPoint>& points) {
   const auto all = [&](auto amount) {
-    return std::all_of(points.begin(), points.end(),
-                       [&](const ScalingPoint& p) { return amount(p) == amount(points.front()); });
+    return std::ranges::all_of(
+        points, [&](const ScalingPoint& p) { return amount(p) == amount(points.front()); });
   };
   if (points.front().tokens <= 0) return ScalingKind::neither;
   if (all([](const ScalingPoint& p) { return p.tokens; })) return ScalingKind::strong;
   // Integers, so that no division rounds.
-  if (std::all_of(points.begin(), points.end(), [&](const ScalingPoint& p) {
+  if (std::ranges::all_of(points, [&](const ScalingPoint& p) {
         return p.tokens * points.front().ranks == points.front().tokens * p.ranks;
       }))
     return ScalingKind::weak;
@@ -172,9 +171,8 @@ std::string size_text(const ScalingPoint& p) {
 
 void add_notes(ScalingSeries& series, const ByRanks& by_ranks) {
   if (series.models_differ) {
-    const auto [smallest, largest] = std::minmax_element(
-        series.points.begin(), series.points.end(),
-        [](const ScalingPoint& a, const ScalingPoint& b) { return a.parameters < b.parameters; });
+    const auto [smallest, largest] =
+        std::ranges::minmax_element(series.points, {}, &ScalingPoint::parameters);
     series.notes.push_back(fmt::format(
         "the models differ, from {} on {} to {} on {}: their tokens per second cannot be compared, "
         "so speed-up and efficiency are those of tokens per second times parameters",

@@ -49,8 +49,7 @@ struct ScalingColumn {
 std::vector<ScalingColumn> columns_of(const ScalingSeries& series) {
   using P = const ScalingPoint&;
   const bool differ = series.models_differ;
-  const bool repeated =
-      std::any_of(series.points.begin(), series.points.end(), [](P p) { return p.runs > 1; });
+  const bool repeated = std::ranges::any_of(series.points, [](P p) { return p.runs > 1; });
   const std::vector<ScalingColumn> all{
       {true, "ranks", [](P p) { return std::to_string(p.ranks); }},
       {true, "nodes", [](P p) { return count_or_none(p.nodes); }},
@@ -69,8 +68,8 @@ std::vector<ScalingColumn> columns_of(const ScalingSeries& series) {
       {true, "step p50", [](P p) { return p.step_p50_s ? duration(*p.step_p50_s) : no_figure; }},
       {true, "exposed", [](P p) { return share_text(p.exposed_share); }}};
   std::vector<ScalingColumn> shown;
-  std::copy_if(all.begin(), all.end(), std::back_inserter(shown),
-               [](const ScalingColumn& c) { return c.shown; });
+  std::ranges::copy_if(all, std::back_inserter(shown),
+                       [](const ScalingColumn& c) { return c.shown; });
   return shown;
 }
 
@@ -96,9 +95,7 @@ std::string short_amount(double value) {
 
 std::string scaling_sentence(const ScalingSeries& series) {
   const ScalingPoint& first = series.points.front();
-  const bool grows = std::is_sorted(
-      series.points.begin(), series.points.end(),
-      [](const ScalingPoint& a, const ScalingPoint& b) { return a.parameters < b.parameters; });
+  const bool grows = std::ranges::is_sorted(series.points, {}, &ScalingPoint::parameters);
   const std::string model = !series.models_differ ? "the model is the same"
                             : grows               ? "the model grows with the ranks"
                                                   : "yet the models differ";
@@ -250,8 +247,8 @@ std::string series_html_table(const ScalingSeries& s) {
 }
 
 bool has_speedups(const ScalingSeries& s) {
-  return std::all_of(s.points.begin(), s.points.end(),
-                     [](const ScalingPoint& p) { return p.speedup && *p.speedup > 0; });
+  return std::ranges::all_of(s.points,
+                             [](const ScalingPoint& p) { return p.speedup && *p.speedup > 0; });
 }
 
 }  // namespace

@@ -131,8 +131,8 @@ double strongest(const std::vector<Detour>& detours, double span_s, double quant
     strong.push_back(i);
     most = std::max(most, all[i]);
   }
-  const auto first = std::find_if(strong.begin(), strong.end(),
-                                  [&](std::size_t i) { return all[i] >= 0.5 * most; });
+  const auto first =
+      std::ranges::find_if(strong, [&](std::size_t i) { return all[i] >= 0.5 * most; });
   if (first == strong.end()) return 0;
   std::size_t peak = *first;  // of the few neighbours that belong to it
   while (peak + 1 < all.size() && all[peak + 1] > all[peak]) ++peak;
@@ -177,9 +177,7 @@ std::optional<Period> take(std::vector<Detour>& left, double least_s, double fre
 std::optional<Period> find_one(std::vector<Detour>& left, double span_s, double quantum_s) {
   std::vector<Detour> part = left;
   while (static_cast<double>(part.size()) >= least_detours) {
-    const auto shortest =
-        std::min_element(part.begin(), part.end(),
-                         [](const Detour& a, const Detour& b) { return a.seconds < b.seconds; });
+    const auto shortest = std::ranges::min_element(part, {}, &Detour::seconds);
     if (const double frequency = strongest(part, span_s, quantum_s); frequency > 0) {
       const double centre = std::arg(sum_at(part, frequency)) / (2 * std::numbers::pi);
       if (auto p = take(left, shortest->seconds, frequency, centre, span_s, quantum_s)) return p;
@@ -197,9 +195,8 @@ std::optional<Period> find_one(std::vector<Detour>& left, double span_s, double 
 // Where a period is only a few quanta long, its detours are found at several phases, one after the
 // other.
 void add(const Period& p, std::vector<Period>& found) {
-  const auto same = std::find_if(found.begin(), found.end(), [&](const Period& f) {
-    return std::abs(f.period_s / p.period_s - 1) < 0.01;
-  });
+  const auto same = std::ranges::find_if(
+      found, [&](const Period& f) { return std::abs(f.period_s / p.period_s - 1) < 0.01; });
   if (same == found.end()) {
     found.push_back(p);
     return;

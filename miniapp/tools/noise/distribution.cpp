@@ -9,7 +9,7 @@ namespace {
 
 // Takes values in any order and joins equal ones.
 Distribution sorted(std::vector<Distribution::Value> values) {
-  std::sort(values.begin(), values.end(), [](const auto& a, const auto& b) { return a.s < b.s; });
+  std::ranges::sort(values, [](const auto& a, const auto& b) { return a.s < b.s; });
   Distribution d;
   for (const auto& v : values) {
     if (!d.empty() && d.values.back().s == v.s)
@@ -118,7 +118,7 @@ double expected_maximum(std::span<const Distribution> parts) {
     }
     start = std::max(start, parts[p].values.front().s);
   }
-  std::sort(steps.begin(), steps.end(), [](const Rise& a, const Rise& b) { return a.s < b.s; });
+  std::ranges::sort(steps, {}, &Rise::s);
   double product = 1, before = 0, expected = 0;
   for (std::size_t i = 0; i < steps.size(); ++i) {
     product *= steps[i].factor;

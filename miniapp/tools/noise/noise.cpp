@@ -70,15 +70,14 @@ NoiseModel noise_model(const Noise& noise) {
       const auto known = [&](const TimePoint& t) {
         return std::abs(t.size / p.period_s - 1) < 0.01;
       };
-      if (std::none_of(m.periods.begin(), m.periods.end(), known))
+      if (std::ranges::none_of(m.periods, known))
         m.periods.push_back({p.period_s, std::max(shortest_s, p.detour_s)});
     }
-  std::sort(m.periods.begin(), m.periods.end(),
-            [](const TimePoint& x, const TimePoint& y) { return x.size < y.size; });
+  std::ranges::sort(m.periods, {}, &TimePoint::size);
   for (const NoiseGroup& r : noise.ranks)
     m.ranks.push_back({r.rank, r.host, r.figures.lost_part(), delay_curve(r)});
-  std::stable_sort(m.ranks.begin(), m.ranks.end(),
-                   [](const auto& x, const auto& y) { return x.lost_part > y.lost_part; });
+  std::ranges::stable_sort(m.ranks,
+                           [](const auto& x, const auto& y) { return x.lost_part > y.lost_part; });
   m.ranks.resize(std::min(m.ranks.size(), most_described));
   return m;
 }

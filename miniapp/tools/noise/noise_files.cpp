@@ -70,7 +70,7 @@ std::vector<const NoiseGroup*> chosen(const std::vector<NoiseGroup>& groups) {
   std::vector<const NoiseGroup*> all, some;
   for (const NoiseGroup& g : groups) all.push_back(&g);
   if (all.size() <= most_curves) return all;
-  std::stable_sort(all.begin(), all.end(), [](const NoiseGroup* a, const NoiseGroup* b) {
+  std::ranges::stable_sort(all, [](const NoiseGroup* a, const NoiseGroup* b) {
     return a->figures.lost_part() < b->figures.lost_part();
   });
   for (std::size_t i = 0; i < most_curves; ++i)

@@ -58,7 +58,7 @@ std::vector<const NoiseGroup*> listed_ranks(const Noise& noise) {
   std::vector<const NoiseGroup*> ranks;
   for (const NoiseGroup& r : noise.ranks) ranks.push_back(&r);
   if (ranks.size() <= most_listed) return ranks;
-  std::stable_sort(ranks.begin(), ranks.end(), [](const NoiseGroup* a, const NoiseGroup* b) {
+  std::ranges::stable_sort(ranks, [](const NoiseGroup* a, const NoiseGroup* b) {
     return a->figures.lost_part() > b->figures.lost_part();
   });
   ranks.resize(most_listed);

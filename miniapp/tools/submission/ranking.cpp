@@ -34,7 +34,7 @@ std::string_view behind_figure(std::string_view reason) {
 // A reason that differs from one of the list in that figure alone is the same, and the first stays.
 void add_reason(std::vector<std::string>& list, const std::string& reason) {
   const auto same = [&](const std::string& r) { return behind_figure(r) == behind_figure(reason); };
-  if (std::none_of(list.begin(), list.end(), same)) list.push_back(reason);
+  if (std::ranges::none_of(list, same)) list.push_back(reason);
 }
 
 std::vector<RankedEntry> entries_of(const std::vector<Ranked>& runs) {
@@ -93,8 +93,8 @@ Ranking rank(const std::vector<Ranked>& runs) {
   Ranking ranking;
   for (RankedEntry& entry : entries_of(runs))
     (entry.why_not().empty() ? ranking.ranked : ranking.unranked).push_back(std::move(entry));
-  std::stable_sort(ranking.ranked.begin(), ranking.ranked.end(), before);
-  std::stable_sort(ranking.unranked.begin(), ranking.unranked.end(), before);
+  std::ranges::stable_sort(ranking.ranked, before);
+  std::ranges::stable_sort(ranking.unranked, before);
   const RankedEntry* last = nullptr;
   std::size_t number = 0;
   for (RankedEntry& entry : ranking.ranked) {

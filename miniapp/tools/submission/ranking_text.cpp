@@ -31,9 +31,8 @@ std::string fitting_table(Rows rows_within) {
   for (std::size_t limit = longest_limit;; --limit) {
     const std::vector<TextRow> rows = rows_within(limit);
     const std::vector<std::string> lines = in_columns(rows, {.left = rows.front().size()});
-    const bool fits = std::all_of(lines.begin(), lines.end(), [](const std::string& line) {
-      return line.size() <= widest_row;
-    });
+    const bool fits = std::ranges::all_of(
+        lines, [](const std::string& line) { return line.size() <= widest_row; });
     if (fits || limit == shortest_limit) return join(lines, "\n") + "\n";
   }
 }

@@ -36,8 +36,8 @@ std::vector<std::string> split_values(std::string_view text) {
 
 template<class T>
 bool repeats(std::vector<T> list) {
-  std::sort(list.begin(), list.end());
-  return std::adjacent_find(list.begin(), list.end()) != list.end();
+  std::ranges::sort(list);
+  return std::ranges::adjacent_find(list) != list.end();
 }
 
 }  // namespace
@@ -89,7 +89,7 @@ std::vector<int> parse_ranks(const std::string& argument) {
           argument, text));
     ranks.push_back(n);
   }
-  std::sort(ranks.begin(), ranks.end());
+  std::ranges::sort(ranks);
   ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
   return ranks;
 }
@@ -102,7 +102,7 @@ std::vector<std::string> GridPoint::sets() const {
 
 std::string GridPoint::name() const {
   auto list = sets();
-  std::sort(list.begin(), list.end());
+  std::ranges::sort(list);
   return fmt::format("ranks={}\n{}", ranks, join(list, "\n"));
 }
 

@@ -23,8 +23,8 @@ constexpr std::int64_t max_point_bytes = std::int64_t{16} << 20;
 
 bool has_values_of(const SweepPoint& p, const std::vector<Axis>& axes) {
   if (p.at.values.size() != axes.size()) return false;
-  return std::all_of(axes.begin(), axes.end(), [&](const Axis& axis) {
-    return std::any_of(p.at.values.begin(), p.at.values.end(), [&](const auto& value) {
+  return std::ranges::all_of(axes, [&](const Axis& axis) {
+    return std::ranges::any_of(p.at.values, [&](const auto& value) {
       return value.first == axis.key &&
              std::find(axis.values.begin(), axis.values.end(), value.second) != axis.values.end();
     });
@@ -47,7 +47,7 @@ PointStore::PointStore(std::string folder, std::string identity)
       read(file.string());
   }
   if (error) fail_io(folder_, "cannot be read", error.message(), output_remedy);
-  std::sort(damaged_.begin(), damaged_.end());
+  std::ranges::sort(damaged_);
 }
 
 void PointStore::read(const std::string& file) {
@@ -79,15 +79,15 @@ std::vector<int> PointStore::other_ranks(const std::vector<Axis>& axes,
   for (const auto& [name, p] : points_)
     if (has_values_of(p, axes) && std::find(ranks.begin(), ranks.end(), p.at.ranks) == ranks.end())
       others.push_back(p.at.ranks);
-  std::sort(others.begin(), others.end());
+  std::ranges::sort(others);
   others.erase(std::unique(others.begin(), others.end()), others.end());
   return others;
 }
 
 std::vector<std::string> PointStore::notes(const std::vector<GridPoint>& grid) const {
   std::vector<std::string> lines = damaged_;
-  const auto in_grid = static_cast<std::size_t>(std::count_if(
-      grid.begin(), grid.end(), [&](const GridPoint& p) { return find(p) != nullptr; }));
+  const auto in_grid = static_cast<std::size_t>(
+      std::ranges::count_if(grid, [&](const GridPoint& p) { return find(p) != nullptr; }));
   if (foreign_ > 0)
     lines.push_back(fmt::format(
         "{}: {} of another deck, version or kind of sweep: not in this table, done again", folder_,

@@ -103,8 +103,8 @@ void append_names(std::vector<std::string>& head, const std::vector<Column<Figur
 }
 
 bool any_predicted(const Sweep& sweep) {
-  return std::any_of(sweep.points.begin(), sweep.points.end(),
-                     [](const SweepPoint& p) { return p.predicted.has_value(); });
+  return std::ranges::any_of(sweep.points,
+                             [](const SweepPoint& p) { return p.predicted.has_value(); });
 }
 
 // The cells are empty if a point has no such figures.
@@ -176,8 +176,9 @@ std::string sweep_text(const Sweep& sweep) {
     auto& row = rows.emplace_back(std::vector<std::string>{std::to_string(p.at.ranks)});
     for (const auto& [key, value] : p.at.values) row.push_back(printable(value));
     const bool too_large = p.status == ExitStatus::memory ||
-                           (p.plan && std::any_of(p.plan->fits.begin(), p.plan->fits.end(),
-                                                  [](const auto& fits) { return fits && !*fits; }));
+                           (p.plan && std::ranges::any_of(p.plan->fits, [](const auto& fits) {
+                              return fits && !*fits;
+                            }));
     row.push_back(std::string(to_string(p.state)) + (too_large ? ", does not fit" : ""));
     append(row,
            p.plan ? std::vector<std::string>{std::to_string(p.plan->calls()),
@@ -206,8 +207,8 @@ std::string sweep_summary(const Sweep& sweep) {
   using Is = SweepPoint::State;
   const char* separator = ": ";
   for (const Is s : {Is::planned, Is::valid, Is::invalid, Is::refused}) {
-    const auto n = std::count_if(sweep.points.begin(), sweep.points.end(),
-                                 [s](const SweepPoint& p) { return p.state == s; });
+    const auto n =
+        std::ranges::count_if(sweep.points, [s](const SweepPoint& p) { return p.state == s; });
     if (n == 0) continue;
     text += fmt::format("{}{} {}", separator, n, to_string(s));
     separator = ", ";
@@ -216,8 +217,8 @@ std::string sweep_summary(const Sweep& sweep) {
 }
 
 ExitStatus sweep_status(const Sweep& sweep) {
-  const auto bad = std::find_if(sweep.points.begin(), sweep.points.end(),
-                                [](const SweepPoint& p) { return p.status != ExitStatus::valid; });
+  const auto bad = std::ranges::find_if(
+      sweep.points, [](const SweepPoint& p) { return p.status != ExitStatus::valid; });
   return bad == sweep.points.end() ? ExitStatus::valid : bad->status;
 }
 

@@ -43,8 +43,8 @@ std::string max_model_text(const AdviseCase& q, const MaxModels& found) {
       "model in mixed\nprecision with Adam, 16 bytes per parameter. \"By the whole plan\" adds "
       "layers of the deck's width until\ngradients, activations and buffers fill the device "
       "too.\n";
-  if (std::any_of(found.stages.begin(), found.stages.end(),
-                  [](const MaxModel& s) { return s.layers == most_layers_to_fit; }))
+  if (std::ranges::any_of(found.stages,
+                          [](const MaxModel& s) { return s.layers == most_layers_to_fit; }))
     text += fmt::format(
         "More than {} layers are not tried, so the device is not full: give a wider model.\n",
         most_layers_to_fit);

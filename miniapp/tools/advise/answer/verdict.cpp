@@ -151,7 +151,7 @@ std::string what_is_divided(const Advice& a) {
   if (other)
     text += fmt::format(": the fastest candidate that divides nothing is {}",
                         cost_beside(*other, best));
-  else if (std::any_of(a.refused.begin(), a.refused.end(), [](const Candidate& c) {
+  else if (std::ranges::any_of(a.refused, [](const Candidate& c) {
              return !c.parallel.divides() && c.missing_bytes > 0;
            }))
     text += ": no candidate that divides nothing fits";
@@ -188,7 +188,7 @@ std::string why_not(const Advice& a, int stage) {
 // Whether a stage makes no difference to the candidate.
 bool has_the_plan_of(const Candidate& c, int stage) {
   const std::string key(key_path<&ZeroSpec::stage>());
-  return std::any_of(c.without_effect.begin(), c.without_effect.end(), [&](const IdleKey& idle) {
+  return std::ranges::any_of(c.without_effect, [&](const IdleKey& idle) {
     return idle.key == key && std::find(idle.values.begin(), idle.values.end(),
                                         std::to_string(stage)) != idle.values.end();
   });
@@ -208,7 +208,7 @@ std::string other_stages(const Advice& a) {
   }
   for (int stage = 0; stage <= 3; ++stage) {
     const auto has_it = [&](const Candidate& c) { return c.stage == stage; };
-    if (std::any_of(a.best_of_stage.begin(), a.best_of_stage.end(), has_it)) continue;
+    if (std::ranges::any_of(a.best_of_stage, has_it)) continue;
     text += " " + why_not(a, stage);
   }
   return text;

@@ -118,8 +118,8 @@ void check_direction(const RunFacts& facts, Direction d, const std::string& at,
 
 void check_copies(const RunFacts& facts, Findings& findings) {
   const LinkVolume all = copies_of_runs(facts.planned.program, facts.runs);
-  const bool any = std::any_of(all.begin(), all.end(),
-                               [](const LinkTraffic& traffic) { return traffic.copies > 0; });
+  const bool any =
+      std::ranges::any_of(all, [](const LinkTraffic& traffic) { return traffic.copies > 0; });
   if (facts.on_host() && !any)
     findings.at_most(
         {"copies of rank 0 per step, in s,", facts.report.number("/seconds_per_step/copies")},

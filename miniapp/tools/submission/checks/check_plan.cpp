@@ -129,8 +129,7 @@ void check_categories(const RunFacts& facts, Tier t, const std::string& at,
                       const TierFootprint& planned, Findings& findings) {
   const nlohmann::json peaks = category_json(planned.category_peaks);
   const auto compare = [&](const char* name, const nlohmann::json& want) {
-    const nlohmann::json& have = facts.report.at(at + name);
-    if (have != want) findings.compare(at.substr(1) + name, have.dump(), want.dump());
+    compare_json(at.substr(1) + name, facts.report.at(at + name), want, findings);
   };
   compare("predicted_by_category", peaks);
   if (facts.planned.program.memory_mode == MemoryMode::strict)

@@ -57,7 +57,7 @@ void check_figure_of_merit(const RunFacts& facts, Findings& findings) {
   if (report.text("/fom/name") != "tokens_per_s") return check_storage(facts, findings);
   const auto timed = facts.timed();
   const auto updates =
-      std::count_if(timed.begin(), timed.end(), [](const LossRow& row) { return !row.skipped; });
+      std::ranges::count_if(timed, [](const LossRow& row) { return !row.skipped; });
   const double tokens = static_cast<double>(
       facts.planned.program.batch.global *
       std::max<std::int64_t>(1, facts.planned.loaded.deck.model.sequence) * updates);

@@ -23,9 +23,7 @@ namespace {
 
 // A plan without a segment for it never skips an update.
 void require_possible_skips(const Program& program, const std::vector<LossRow>& rows) {
-  if (std::any_of(program.steps.begin(), program.steps.end(),
-                  [](const Step& step) { return step.skip >= 0; }))
-    return;
+  if (std::ranges::any_of(program.steps, [](const Step& step) { return step.skip >= 0; })) return;
   for (const LossRow& row : rows)
     if (row.skipped)
       throw ReportError(fmt::format(

@@ -34,8 +34,7 @@ bool are_powers(const std::vector<double>& sorted) {
   double factor = sorted.back() / sorted.front();
   for (std::size_t i = 1; i < sorted.size(); ++i)
     factor = std::min(factor, sorted[i] / sorted[i - 1]);
-  return sorted.size() > 2 && factor > 1 &&
-         std::all_of(sorted.begin(), sorted.end(), [&](double v) {
+  return sorted.size() > 2 && factor > 1 && std::ranges::all_of(sorted, [&](double v) {
            const double power = std::log(v / sorted.front()) / std::log(factor);
            return std::abs(power - std::round(power)) < 1e-3;
          });
@@ -56,14 +55,14 @@ void make_room(ChartAxis& axis, double low, double high, double part) {
 
 // Both axes follow the values: logarithmic x axes have logarithmic figures beside them.
 void scale_axes(Chart& chart, std::vector<double> x, double part) {
-  std::sort(x.begin(), x.end());
+  std::ranges::sort(x);
   chart.x.log_base = is_logarithmic(x) ? 10 : 0;
   make_room(chart.x, x.front(), x.back(), part);
   std::vector<double> y;
   for (const Curve& curve : chart.curves)
     for (const Datum& d : curve.data)
       if (std::isfinite(d.y)) y.push_back(d.y);
-  std::sort(y.begin(), y.end());
+  std::ranges::sort(y);
   if (chart.x.log_base > 0 && !y.empty() && y.front() > 0 && y.back() / y.front() > 10)
     chart.y.log_base = 10;
 }
@@ -79,7 +78,7 @@ Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& f
   const std::vector<double> x = dim.numbers();
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
+  std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
   Chart chart{figure.title + " over " + dim.key, {short_name(dim.key)}, {figure.unit}};
   std::vector<Curve> dashed;
   bool invalid = false;

@@ -240,8 +240,8 @@ std::string points_table(const Sweep& sweep) {
 
 std::string planned_note(const Sweep& sweep) {
   if (!sweep.planned) return {};
-  const bool predicted = std::any_of(sweep.points.begin(), sweep.points.end(),
-                                     [](const SweepPoint& p) { return p.predicted.has_value(); });
+  const bool predicted = std::ranges::any_of(
+      sweep.points, [](const SweepPoint& p) { return p.predicted.has_value(); });
   return predicted ? "Planned, not run: times are predictions of the machine file."
                    : "Planned, not run, so there are no times.";
 }
