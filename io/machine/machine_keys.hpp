@@ -7,6 +7,7 @@
 
 #include <string>
 
+#include <core/text.hpp>
 #include <io/keys/key_reader.hpp>
 #include <io/machine/machine_file.hpp>
 

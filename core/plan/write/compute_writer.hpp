@@ -17,8 +17,6 @@
 
 namespace shardmark {
 
-inline constexpr int no_slot = -1;
-
 /// Where a whole parameter lies now.
 using ParamPlaces = std::function<Operand(int param)>;
 

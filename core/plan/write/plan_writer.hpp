@@ -17,6 +17,9 @@
 
 namespace shardmark {
 
+/// What stands for a slot where there is none.
+inline constexpr int no_slot = -1;
+
 /// What schedules give as a group to mean the ranks that share the partition, which are the world
 /// unless the mesh has more axes than data. An event has that group's index in Program::groups.
 inline constexpr int of_partition = 0;

@@ -5,6 +5,7 @@
 
 #include <core/plan/model/model_shape.hpp>
 #include <io/deck/deck_reader.hpp>
+#include <io/json/json_source.hpp>
 #include <tests/support/io_scratch.hpp>
 #include <tests/support/message_of.hpp>
 

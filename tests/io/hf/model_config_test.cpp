@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A Hugging Face model config becomes the section `model`, a description of its decoder, and is
 // refused by the name of what a description cannot say.
+#include <fmt/core.h>
+
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/model_shape.hpp>
 #include <io/hf/model_config.hpp>

@@ -3,6 +3,7 @@
 #include <map>
 #include <optional>
 
+#include <core/text.hpp>
 #include <miniapp/energy/energy_figure.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 

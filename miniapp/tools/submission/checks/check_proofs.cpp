@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a run proved while and after it ran: the collectives of some steps, and one step made again.
+#include <miniapp/measure/result.hpp>
 #include <miniapp/prove/replay_result.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 

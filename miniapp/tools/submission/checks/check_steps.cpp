@@ -7,6 +7,7 @@
 
 #include <core/percentile.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
+#include <miniapp/measure/result.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/checks/limits.hpp>
 

@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <core/plan/deepspeed/stage3/leaf_modules.hpp>
+#include <core/plan/plan.hpp>
 #include <tests/support/recorded.hpp>
 
 namespace shardmark::test::module_visits_test {
