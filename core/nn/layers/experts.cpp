@@ -14,7 +14,7 @@ void collect(const Context& ctx, const char* label, const PlacedPairs& pairs, st
       ctx, label, by.places, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
         const std::int32_t pair = by.sources[place];
         T* to = rows + place * columns;
-        if (pair < 0) return row.loop(columns, [&](std::int64_t j) { to[j] = T(0); });
+        if (pair < 0) return row.loop(columns, [&](std::int64_t j) { to[j] = T{}; });
         const T* from = x + pair / by.per_token * columns;
         row.loop(columns, [&](std::int64_t j) { to[j] = from[j]; });
       });
