@@ -3,6 +3,7 @@
 // placements names, and every rank ends with what it must keep.
 #include <map>
 #include <set>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -113,6 +114,34 @@ TEST(MuonPlacement, UpdatesAreMadeByTheirMakersOnce) {
       }
     }
   }
+}
+
+// BF16_Optimizer's ranks read what they are sent of the momentum part by part: each element once,
+// in the order of the ranks that sent it.
+TEST(MuonPlacement, EachPartOfTheMomentumThatIsReceivedIsReadOnce) {
+  std::size_t most_parts = 0;
+  for (int ranks = 2; ranks <= 6; ++ranks)
+    for (int rank = 0; rank < ranks; ++rank) {
+      SCOPED_TRACE(testing::Message() << rank << " of " << ranks);
+      const Program p = program(deck_of(cases[2]), ranks, rank);
+      std::map<std::int64_t, std::int64_t> parts;  // by the first element
+      std::int64_t received = 0;
+      for (int s : segments_of(p.steps[step_path(p, false).back()], false))
+        for (const Event& e : p.segments[s].events)
+          for (int i = e.operands.first; i < e.operands.first + e.operands.count; ++i) {
+            const Operand& o = p.operands[i];
+            const Slot& slot = p.slots[o.slot];
+            if (!slot.name.starts_with("muon_received")) continue;
+            received = slot.elems;
+            const bool read = o.reads && !o.writes;
+            EXPECT_TRUE(!read || parts.emplace(o.offset, o.elems).second);
+          }
+      std::int64_t end = 0;
+      for (const auto& [first, elems] : parts) EXPECT_EQ(first, std::exchange(end, first + elems));
+      EXPECT_EQ(end, received);
+      most_parts = std::max(most_parts, parts.size());
+    }
+  EXPECT_GT(most_parts, 1U);
 }
 
 TEST(MuonPlacement, UpdatesAreMadeAtTheirMoment) {
