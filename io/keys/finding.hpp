@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 
 #include <core/enum_array.hpp>
 
@@ -22,8 +21,9 @@ enum class FindingKind : std::uint8_t {
   defaulted   // a key that is absent, and the value it took
 };
 template<>
-inline constexpr std::size_t enum_size<FindingKind> = 7;
-std::string_view to_string(FindingKind);
+inline constexpr auto value_names<FindingKind> = name_list("warning", "assumed", "ignored",
+                                                           "no effect", "filled", "derived",
+                                                           "default");
 
 /// One remark about one key of a deck.
 struct Finding {

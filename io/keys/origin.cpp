@@ -12,12 +12,6 @@ bool within(std::string_view key, std::string_view parent) {
   return key.starts_with(parent) && (key.size() == parent.size() || key[parent.size()] == '.');
 }
 
-std::string_view to_string(FindingKind kind) {
-  static constexpr auto names = enum_names<FindingKind>(
-      "warning", "assumed", "ignored", "no effect", "filled", "derived", "default");
-  return names[kind];
-}
-
 std::string Origin::folder() const {
   return std::filesystem::path(deck_file_).parent_path().string();
 }

@@ -14,9 +14,8 @@ namespace shardmark {
 /// The parts of a step, and the writing of checkpoints between steps.
 enum class EnergyPhase : std::uint8_t { forward, backward, optimizer, checkpoint };
 template<>
-inline constexpr std::size_t enum_size<EnergyPhase> = 4;
-inline constexpr auto energy_phase_names =
-    enum_names<EnergyPhase>("forward", "backward", "optimizer", "checkpoint");
+inline constexpr auto value_names<EnergyPhase> = name_list("forward", "backward", "optimizer",
+                                                           "checkpoint");
 
 /// How often a phase occurred, and how long that took in all.
 struct PhaseSpan {
@@ -35,14 +34,8 @@ inline constexpr double most_energy_error = 0.1;
 
 /// What a counter measures; `node` includes all other parts.
 enum class EnergyPart : std::uint8_t { processor, memory, gpu, node };
-/// "processor", "memory", "gpu", "node".
 template<>
-inline constexpr std::size_t enum_size<EnergyPart> = 4;
-inline constexpr auto energy_part_names =
-    enum_names<EnergyPart>("processor", "memory", "gpu", "node");
-constexpr std::string_view to_string(EnergyPart value) {
-  return energy_part_names[value];
-}
+inline constexpr auto value_names<EnergyPart> = name_list("processor", "memory", "gpu", "node");
 
 /// How fine a counter is.
 struct CounterSteps {

@@ -229,7 +229,7 @@ std::vector<std::string> EnergyFigure::unresolved() const {
       for (const NodeEnergy& node : nodes)
         if (const std::string why = why_unresolved(node, phase, source); !why.empty()) {
           sentences.push_back(
-              fmt::format("no joules of {} by {}: {}", energy_phase_names[phase], source, why));
+              fmt::format("no joules of {} by {}: {}", to_string(phase), source, why));
           break;
         }
   return sentences;
@@ -241,8 +241,8 @@ std::string describe_phases(const EnergyFigure& f) {
     std::vector<std::string> parts;
     for (const EnergyPhase phase : all_values<EnergyPhase>)
       if (const auto energy = f.phase(phase, source))
-        parts.push_back(fmt::format("{} {:.4g} J (± {:.2g} %)", energy_phase_names[phase],
-                                    energy->joules, energy->error * 100));
+        parts.push_back(fmt::format("{} {:.4g} J (± {:.2g} %)", to_string(phase), energy->joules,
+                                    energy->error * 100));
     if (!parts.empty()) text += fmt::format("  {} by phase: {}\n", name, join(parts, ", "));
   };
   const std::vector<std::string> sources = f.sources();

@@ -30,7 +30,7 @@ template<class Value>
 OrderedJson by_phase(Value value) {
   OrderedJson o;
   for (const EnergyPhase phase : all_values<EnergyPhase>)
-    o[std::string(energy_phase_names[phase])] = value(phase);
+    o[std::string(to_string(phase))] = value(phase);
   return o;
 }
 

@@ -17,14 +17,8 @@ namespace shardmark {
 
 /// From the strictest to the freest. `unranked` runs cannot be compared with others.
 enum class Division : std::uint8_t { as_is, tuned, unranked };
-
-/// "as-is", "tuned", "unranked".
 template<>
-inline constexpr std::size_t enum_size<Division> = 3;
-inline constexpr auto division_names = enum_names<Division>("as-is", "tuned", "unranked");
-constexpr std::string_view to_string(Division value) {
-  return division_names[value];
-}
+inline constexpr auto value_names<Division> = name_list("as-is", "tuned", "unranked");
 
 /// A division, and what moved the run down to it.
 struct Judged {

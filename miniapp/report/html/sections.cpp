@@ -117,8 +117,7 @@ std::string energy_section(const Result& r) {
   const auto sources = f.sources();
   if (sources.empty()) return {};
   Table table{"Joules of all nodes in the timed steps", {"counters", "in all"}, {}, 1};
-  for (const EnergyPhase phase : all_values<EnergyPhase>)
-    table.head.emplace_back(energy_phase_names[phase]);
+  for (const EnergyPhase phase : all_values<EnergyPhase>) table.head.emplace_back(to_string(phase));
   const auto row = [&](const std::string& source, const std::string& name,
                        const std::string& joules) {
     std::vector<std::string> cells{escape(name), joules};

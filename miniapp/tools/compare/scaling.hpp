@@ -20,11 +20,7 @@ namespace shardmark {
 /// Neither: the batch follows no such rule, so no speed-up is defined.
 enum class ScalingKind : std::uint8_t { strong, weak, neither };
 template<>
-inline constexpr std::size_t enum_size<ScalingKind> = 3;
-inline constexpr auto scaling_kind_names = enum_names<ScalingKind>("strong", "weak", "neither");
-constexpr std::string_view to_string(ScalingKind value) {
-  return scaling_kind_names[value];
-}
+inline constexpr auto value_names<ScalingKind> = name_list("strong", "weak", "neither");
 
 /// What the runs of one number of ranks give: medians over the runs.
 struct ScalingPoint {

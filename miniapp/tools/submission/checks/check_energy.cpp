@@ -36,15 +36,14 @@ EnergyPart part_of(const std::string& name) {
 // always are.
 void check_phases(const ReportReader& node, const NodeEnergy& energy, Findings& findings) {
   for (const EnergyPhase p : all_values<EnergyPhase>) {
-    const std::string at = fmt::format("/phases/{}/", energy_phase_names[p]);
+    const std::string at = fmt::format("/phases/{}/", to_string(p));
     const std::int64_t count = node.integer(at + "count");
     const double seconds = node.number(at + "seconds");
-    findings.is_time(
-        {fmt::format("the phase {} of {}", energy_phase_names[p], energy.host), seconds});
+    findings.is_time({fmt::format("the phase {} of {}", to_string(p), energy.host), seconds});
     const bool idle = energy.counters.empty() && p != EnergyPhase::checkpoint;
     if (count < 0 || (idle && (count > 0 || seconds > 0)))
       findings.refuse(fmt::format("energy of {}: {} counts {} times, {} s, and {} read",
-                                  energy.host, energy_phase_names[p], count, seconds,
+                                  energy.host, to_string(p), count, seconds,
                                   plural(std::ssize(energy.counters), "counter")));
   }
 }
@@ -66,7 +65,7 @@ NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& fin
     findings.is_time({name, counter.joules});
     double sum = 0;
     for (const EnergyPhase p : all_values<EnergyPhase>) {
-      counter.phases[p] = optional_number(one, fmt::format("/phases/{}", energy_phase_names[p]));
+      counter.phases[p] = optional_number(one, fmt::format("/phases/{}", to_string(p)));
       findings.is_time({name, counter.phases[p].value_or(0)});
       if (p != EnergyPhase::checkpoint) sum += counter.phases[p].value_or(0);
     }
@@ -76,7 +75,7 @@ NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& fin
   check_phases(node, energy, findings);
   double phases_s = 0;
   for (const EnergyPhase p : {EnergyPhase::forward, EnergyPhase::backward, EnergyPhase::optimizer})
-    phases_s += node.number(fmt::format("/phases/{}/seconds", energy_phase_names[p]));
+    phases_s += node.number(fmt::format("/phases/{}/seconds", to_string(p)));
   findings.at_most({"the phases of " + energy.host + ", in s,", phases_s},
                    {"the timed span", timed_s});
   compare_optional("joules of " + energy.host, optional_number(node, "/joules"), energy.joules(),
