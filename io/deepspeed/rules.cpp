@@ -19,10 +19,10 @@ namespace {
 // A threshold below all modules marks none of them.
 void judge_granularity(DsConfig& c, const ModelShape& model) {
   const Member& name = in<&ZeroKnobs::leaves, &LeafModules::granularity>;
-  const std::vector<std::int64_t> all = granularities(model);
-  const std::int64_t smallest = *std::min_element(all.begin(), all.end());
   const auto threshold = c.zero.at(name).get<std::int64_t>();
-  if (threshold > 0 && threshold < smallest)
+  if (threshold <= 0) return;
+  const std::int64_t smallest = std::ranges::min(granularities(model));
+  if (threshold < smallest)
     c.zero.mute(name, fmt::format("the smallest granularity of this model's modules is {}, so it "
                                   "marks no module",
                                   smallest));

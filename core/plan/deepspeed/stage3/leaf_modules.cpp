@@ -28,14 +28,13 @@ bool is_attention(const ModelShape& model, int module) {
 }
 
 // DeepSpeed reduces the gradients of a leaf, and drops it, when the gradient of an input is there.
-void require_backward(const ModelShape& model, int leaf, const LeafModules& leaves) {
+void require_backward(const ModelShape& model, int leaf, const std::string& key) {
   const auto ends = [&](const Visit& v) {
     return v.kind == VisitKind::post_backward && v.module == leaf;
   };
   const bool seen = std::ranges::any_of(model.visits, ends);
   if (seen && !is_attention(model, leaf)) return;
   const std::string& name = model.modules[static_cast<std::size_t>(leaf)].name;
-  const std::string key = leaves.granularity > 0 ? "module_granularity_threshold" : "leaf_module";
   throw DeckError("deepspeed.zero_optimization." + key + ": " +
                   (name.empty() ? "the model itself" : name) + ": must not be a leaf: " +
                   (seen ? "its inputs are keywords, which DeepSpeed's hooks do not see"
@@ -48,14 +47,17 @@ void require_backward(const ModelShape& model, int leaf, const LeafModules& leav
 
 std::vector<int> leaves_of(const ModelShape& model, const LeafModules& named) {
   std::vector<int> leaves(model.modules.size(), -1);
-  const std::vector<std::int64_t> granularity = granularities(model);
+  std::vector<std::int64_t> granularity;  // by module; empty without a threshold
+  if (named.granularity > 0) granularity = granularities(model);
   // Children come after their parents.
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
     const Module& module = model.modules[m];
     const int outer = m == 0 ? -1 : leaves[static_cast<std::size_t>(module.parent)];
-    const bool marked = is_leaf(module, named) || granularity[m] <= named.granularity;
-    leaves[m] = outer >= 0 ? outer : marked ? static_cast<int>(m) : -1;
-    if (leaves[m] == static_cast<int>(m)) require_backward(model, static_cast<int>(m), named);
+    const bool given = is_leaf(module, named);
+    const bool fine = !granularity.empty() && granularity[m] <= named.granularity;
+    leaves[m] = outer >= 0 ? outer : given || fine ? static_cast<int>(m) : -1;
+    if (leaves[m] == static_cast<int>(m))
+      require_backward(model, leaves[m], given ? "leaf_module" : "module_granularity_threshold");
   }
   return leaves;
 }

@@ -124,5 +124,23 @@ TEST(LeafModules, WithoutAnEndOfBackwardAreRefused) {
     EXPECT_THROW(program(mixture_deck({{}, {name}, {}}), 2, 0), DeckError) << name;
 }
 
+TEST(LeafModules, AreRefusedUnderTheKeyThatMadeThemLeaves) {
+  const ModelShape model = build_model_shape(mixture_deck({{}, {}, {}}).model);
+  const auto refused_key = [&](const LeafModules& named) {
+    try {
+      (void)leaves_of(model, named);
+    } catch (const DeckError& e) {
+      return std::string(e.what()).substr(0, std::string(e.what()).find(':'));
+    }
+    return std::string();
+  };
+  const std::int64_t all = std::numeric_limits<std::int64_t>::max() - 1;
+  LeafModules named{{}, {}, {}};
+  named.granularity = all;
+  EXPECT_EQ(refused_key(named), "deepspeed.zero_optimization.module_granularity_threshold");
+  named.names = {""};
+  EXPECT_EQ(refused_key(named), "deepspeed.zero_optimization.leaf_module");
+}
+
 }  // namespace
 }  // namespace shardmark::test::leaf_modules_test
