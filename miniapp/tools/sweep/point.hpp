@@ -67,32 +67,16 @@ struct SweepPoint {
   std::optional<PredictedFigures> predicted = {};
 };
 
-/// The same for predictions.
-struct NamedPrediction {
+/// A figure by its name in files. Everything that reads or writes figures uses these lists.
+template<class Figures, class Value>
+struct NamedFigure {
   const char* name;
-  double PredictedFigures::*of;
+  Value Figures::*of;
 };
-inline constexpr NamedPrediction predicted_reals[] = {
-    {"predicted_step_s", &PredictedFigures::step_s},
-    {"predicted_step_s_low", &PredictedFigures::step_s_low},
-    {"predicted_step_s_high", &PredictedFigures::step_s_high},
-    {"predicted_forward_s", &PredictedFigures::forward_s},
-    {"predicted_backward_s", &PredictedFigures::backward_s},
-    {"predicted_optimizer_s", &PredictedFigures::optimizer_s},
-    {"predicted_exposed_s", &PredictedFigures::exposed_s},
-    {"predicted_tokens_per_s", &PredictedFigures::tokens_per_s}};
+using NamedReal = NamedFigure<RunFigures, double>;
+using NamedCount = NamedFigure<RunFigures, std::int64_t>;
+using NamedPrediction = NamedFigure<PredictedFigures, double>;
 
-/// Figures of a run by their names in files. Everything that reads or writes them uses this list.
-struct NamedReal {
-  const char* name;
-  double RunFigures::*of;
-};
-
-/// A count of RunFigures with its name in the table and in point.json.
-struct NamedCount {
-  const char* name;
-  std::int64_t RunFigures::*of;
-};
 inline constexpr NamedReal run_reals[] = {{"step_p50_s", &RunFigures::step_p50_s},
                                           {"step_p99_s", &RunFigures::step_p99_s},
                                           {"forward_s", &RunFigures::forward},
@@ -109,6 +93,15 @@ inline constexpr NamedCount run_counts[] = {{"slowest_rank", &RunFigures::slowes
                                             {"resident_peak_bytes", &RunFigures::resident_peak},
                                             {"run_calls", &RunFigures::calls},
                                             {"run_predicted_calls", &RunFigures::predicted_calls}};
+inline constexpr NamedPrediction predicted_reals[] = {
+    {"predicted_step_s", &PredictedFigures::step_s},
+    {"predicted_step_s_low", &PredictedFigures::step_s_low},
+    {"predicted_step_s_high", &PredictedFigures::step_s_high},
+    {"predicted_forward_s", &PredictedFigures::forward_s},
+    {"predicted_backward_s", &PredictedFigures::backward_s},
+    {"predicted_optimizer_s", &PredictedFigures::optimizer_s},
+    {"predicted_exposed_s", &PredictedFigures::exposed_s},
+    {"predicted_tokens_per_s", &PredictedFigures::tokens_per_s}};
 
 /// "planned", "VALID", "INVALID", "refused".
 std::string_view to_string(SweepPoint::State state);

@@ -17,6 +17,10 @@ std::string number(double value) {
   return std::isfinite(value) ? fmt::format("{}", value) : std::string{};
 }
 
+std::string number(std::int64_t value) {
+  return std::to_string(value);
+}
+
 std::string quoted(const std::string& cell) {
   return cell.find_first_of(",\"\r\n") == std::string::npos ? cell : csv_quoted(cell);
 }
@@ -68,13 +72,18 @@ std::vector<Column<PlanFigures>> plan_columns() {
   return all;
 }
 
+template<class Figures, class Value, std::size_t Count>
+void append_named(std::vector<Column<Figures>>& all,
+                  const NamedFigure<Figures, Value> (&figures)[Count]) {
+  for (const auto& named : figures)
+    all.push_back({named.name, [of = named.of](const Figures& f) { return number(f.*of); }});
+}
+
 std::vector<Column<RunFigures>> run_columns() {
   using F = const RunFigures&;
   std::vector<Column<RunFigures>> all;
-  for (const NamedReal& n : run_reals)
-    all.push_back({n.name, [of = n.of](F f) { return number(f.*of); }});
-  for (const NamedCount& n : run_counts)
-    all.push_back({n.name, [of = n.of](F f) { return std::to_string(f.*of); }});
+  append_named(all, run_reals);
+  append_named(all, run_counts);
   for (const Tier t : all_values<Tier>)
     all.push_back({fmt::format("{}_measured_bytes", to_string(t)),
                    [t](F f) { return std::to_string(f.measured[t]); }});
@@ -82,11 +91,9 @@ std::vector<Column<RunFigures>> run_columns() {
 }
 
 std::vector<Column<PredictedFigures>> predicted_columns() {
-  using F = const PredictedFigures&;
   std::vector<Column<PredictedFigures>> all;
-  for (const NamedPrediction& n : predicted_reals)
-    all.push_back({n.name, [of = n.of](F f) { return number(f.*of); }});
-  all.push_back({"limited_by", [](F f) { return f.limited_by; }});
+  append_named(all, predicted_reals);
+  all.push_back({"limited_by", [](const PredictedFigures& f) { return f.limited_by; }});
   return all;
 }
 
