@@ -22,10 +22,10 @@ void FoldedGradients::correct(int param, Operand grad) {
                       Category::bucket, Dtype::fp32, c_.elems(param));
   grad.reads = true, grad.writes = false;
   w.acquire(wire);
-  c_.writer.convert(w.write(wire), grad);
+  w.convert(w.write(wire), grad);
   average(w.update(wire));
   grad.reads = false, grad.writes = true;
-  c_.writer.convert(grad, w.read(wire));
+  w.convert(grad, w.read(wire));
   w.release(wire);
 }
 

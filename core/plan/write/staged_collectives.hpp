@@ -23,10 +23,10 @@ class StagedCollectives {
   }
   /// Declares the scratch, once all that it must serve is noted.
   void declare();
-  /// The slot of the scratch; -1 if no collective needs any.
+  /// The slot of the scratch; no_slot if no collective needs any.
   int scratch() const { return scratch_; }
   void acquire() {
-    if (scratch_ >= 0) w_.acquire(scratch_);
+    if (scratch_ != no_slot) w_.acquire(scratch_);
   }
 
   /// Issues one, of which `send` and `receive` have the event's type or are byte views.
@@ -43,7 +43,7 @@ class StagedCollectives {
   const Program& p_;
   const Profile& profile_;
   std::int64_t bytes_ = 0;
-  int scratch_ = -1;
+  int scratch_ = no_slot;
 };
 
 }  // namespace shardmark

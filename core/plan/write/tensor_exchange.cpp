@@ -14,14 +14,14 @@ void TensorExchange::declare(Dtype dtype, std::int64_t elems, const Profile& pro
 }
 
 void TensorExchange::begin_micro() {
-  if (scratch_ >= 0) w_.acquire(scratch_);
+  if (scratch_ != no_slot) w_.acquire(scratch_);
 }
 
 void TensorExchange::sum(Operand data) {
   Operand send = data, receive = data;
   send.reads = receive.writes = true, send.writes = receive.reads = false;
   std::vector<Operand> operands{send, receive};
-  if (scratch_ >= 0) operands.push_back(w_.write(scratch_));
+  if (scratch_ != no_slot) operands.push_back(w_.write(scratch_));
   w_.collective(Op::all_reduce, Reduction::sum, w_[data.slot].dtype, data.elems, operands, {},
                 p_.tensor_group);
 }

@@ -36,7 +36,7 @@ class TensorExchange {
  private:
   Program& p_;
   PlanWriter& w_;
-  int scratch_ = -1;
+  int scratch_ = no_slot;
   std::vector<int> parts_;  // slots of a module's weight and bias, as large in all norms of heads
 };
 
