@@ -93,7 +93,8 @@ Point read_point(const Json& row, Origin& origin, const std::string& key) {
 
 // The measurement from which a source composed a row.
 std::string measurement_of(const Point& p) {
-  return fmt::format("{} {} {} {}", p.source, p.gpu, p.gpus, describe(p));
+  return fmt::format("{} {} {} {} {} {}", p.source, p.gpu, p.gpus, p.strategy, p.precision,
+                     describe(p));
 }
 
 }  // namespace
