@@ -63,7 +63,9 @@ TEST(Chart, ends_that_are_given_give_way_to_what_lies_beyond_them) {
       EXPECT_NEAR(std::stod(dots[i][1]), 64 + 880.0 * static_cast<double>(i) / 3, 0.1);
       EXPECT_GT(std::stod(dots[i][2]), 34);
       EXPECT_LT(std::stod(dots[i][2]), 224.1);
-      if (i > 0) EXPECT_LT(std::stod(dots[i][2]), std::stod(dots[i - 1][2]) - 1);
+      if (i > 0) {
+        EXPECT_LT(std::stod(dots[i][2]), std::stod(dots[i - 1][2]) - 1);
+      }
     }
   }
 }
