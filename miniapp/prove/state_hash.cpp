@@ -55,7 +55,8 @@ std::uint64_t hash_numbered(const Context& context, const Program& program,
   return sum;
 }
 
-// The same of the parameters that `counts` accepts, with their own numbers.
+// Sums the hashes of what this rank has of the parameters that `counts` accepts, with the numbers
+// that their elements have in the model.
 template<class F>
 std::uint64_t hash_some(const Context& context, const Program& program, const Executor& executor,
                         State state, const F& counts) {
@@ -65,8 +66,8 @@ std::uint64_t hash_some(const Context& context, const Program& program, const Ex
   });
 }
 
-// The same of the parameters that ranks do not cut, numbered as if there were no others, since
-// those need not be as large on all ranks.
+// Sums the hashes of what this rank has of the parameters that ranks do not cut. Their elements are
+// numbered as if there were no others, since the others need not be as large on all ranks.
 std::uint64_t hash_uncut(const Context& context, const Program& program, const Executor& executor,
                          State state) {
   std::vector<std::optional<std::int64_t>> numbers;

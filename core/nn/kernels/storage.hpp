@@ -63,8 +63,8 @@ auto with_elements(const F& f, First first, Others... others) {
     return f(first.template as<T>(), others.template as<T>()...);
   });
 }
-/// The same with a tensor before the others that has their type or is in fp32, as gradients are
-/// that are sums of several products.
+/// Calls `f` like with_elements, with the elements of `sums` first. These have the type of the
+/// others or fp32, which gradients have that are sums of several products.
 template<class F, class Sums, class First, class... Others>
 void with_elements_and_sums(const F& f, Sums sums, First first, Others... others) {
   with_storage(first.dtype, [&](auto type) {

@@ -34,7 +34,7 @@ void for_each_expert(const ModuleCall& c, const Scratch& scratch,
                  Linear(c.ctx, count, scratch.gemm(), c.decoder.moe.in_out)});
   }
 }
-/// The same for the experts that have rows.
+/// Calls `f(ExpertRows)` for each expert that has rows.
 template<class F>
 void for_each_used_expert(const ModuleCall& c, const Scratch& scratch,
                           const std::vector<std::int32_t>& starts, const F& f) {

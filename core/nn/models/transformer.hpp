@@ -68,11 +68,10 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
 ///   they run after rows or gradients have come home.
 /// * forward_begin and backward_begin precede a pass through experts that ranks divide: they make
 ///   the rows or gradients that are sent. dims.expert_part says which experts this rank has.
-/// * attention and attention_backward are that of a block whose ranks divide samples, once the
-/// ranks
-///   have exchanged q, k and v (or the gradient of the output): of all tokens, with this rank's
-///   heads. The passes of attn_proj are the projection alone then. dims.sequence_part says which
-///   part of each sample this rank has.
+/// * attention and attention_backward are that of a block whose ranks divide samples. They follow
+///   the exchange of q, k and v (or of the gradient of the output) and cover all tokens with this
+///   rank's heads. The passes of attn_proj are the projection alone then. dims.sequence_part says
+///   which part of each sample this rank has.
 void transformer_part(const Context& ctx, const TransformerDims& dims, Kernel kernel, Role role,
                       const TransformerBuffers& buffers);
 

@@ -17,7 +17,7 @@
 
 namespace shardmark {
 
-/// What stands for a slot where there is none.
+/// The number that stands for a slot where there is none.
 inline constexpr int no_slot = -1;
 
 /// What schedules give as a group to mean the ranks that share the partition, which are the world
@@ -94,7 +94,7 @@ class PlanWriter {
   Operand read(int slot) const { return whole(slot, true, false); }
   Operand write(int slot) const { return whole(slot, false, true); }
   Operand update(int slot) const { return whole(slot, true, true); }
-  /// The same with `elems` elements from `offset` on.
+  /// Operands of `elems` elements of a slot, from element `offset` on.
   Operand read(int slot, std::int64_t offset, std::int64_t elems) const {
     return part(slot, offset, elems, true, false);
   }

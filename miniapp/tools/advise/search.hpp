@@ -28,8 +28,8 @@ struct Advice {
   std::int64_t global_batch = 0, given_batch = 0;  // of the candidates; of the deck, 0: none
   // The candidates that fit, one per plan, sorted by step time; but the first one is the one with
   // the fewest changes among those that are as fast as the fastest, or as the fastest with room if
-  // that one is hardly slower. The best of each stage is
-  // exact. Stages with the same plan share a row, and are named in its `without_effect`.
+  // that one is hardly slower. The best of each stage is exact. Stages with the same plan share a
+  // row, and are named in its `without_effect`.
   std::vector<Candidate> candidates;
   std::vector<Candidate> refused;
   std::vector<Candidate> best_of_stage;  // the fastest that fits of each stage, the fastest first

@@ -33,7 +33,7 @@ class ReportReader {
   std::string text(const std::string& pointer) const;
   /// The elements of an array, to read figures from.
   std::vector<ReportReader> list(const std::string& pointer) const;
-  /// The numbers of an array; 0 for an element that is none.
+  /// Returns the numbers of an array, with 0 for an element that is no number.
   std::vector<double> numbers(const std::string& pointer) const;
 
  private:

@@ -73,8 +73,8 @@ TEST(LeafModules, AreGatheredAtOnce) {
       << "and gate, up and down of the other layer";
 }
 
-// Of a block and what is inside, the outermost that is fine enough is the leaf. Lists of blocks,
-// which are not called, never are.
+// If a block and a module inside of it are both fine enough, the block is the leaf. Lists of blocks
+// are never leaves, because they are not called.
 TEST(LeafModules, ByGranularityAreTheOutermostThatAreFine) {
   Deck deck = mixture_deck({{}, {}, {}});
   deck.model.ffn = 8;
