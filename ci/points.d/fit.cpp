@@ -178,12 +178,11 @@ std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
 
 Figures figures_for(const Point& point, const std::map<std::string, Figures>& fitted) {
   if (const auto found = fitted.find(generation_of(point)); found != fitted.end()) return found->second;
-  if (fitted.empty()) return start();
-  Figures mean{};
-  for (const auto& entry : fitted)
-    for (std::size_t k = 0; k < figures_count; ++k)
-      mean[k] += entry.second[k] / static_cast<double>(fitted.size());
-  return mean;
+  Figures figures = start();
+  if (!fitted.empty())
+    std::copy(fitted.begin()->second.begin() + own_figures, fitted.begin()->second.end(),
+              figures.begin() + own_figures);
+  return figures;
 }
 
 }  // namespace shardmark::points

@@ -60,7 +60,8 @@ std::map<std::string, Figures> fit(std::vector<Case>& cases);
 std::map<std::string, Figures> refit(const std::vector<const Case*>& cases,
                                      const std::map<std::string, Figures>& from);
 
-/// The figures for a point: of its group, else the mean of all groups, else the starting values.
+/// The figures for a point: of its group, else those that all groups share, and the starting values of
+/// a generation's own.
 Figures figures_for(const Point& point, const std::map<std::string, Figures>& fitted);
 
 }  // namespace shardmark::points
