@@ -94,7 +94,7 @@ std::optional<double> recomputed_part(const Point& p) {
   if (!p.recomputation) return {};
   const std::string& text = *p.recomputation;
   if (text == "none") return 0;
-  if (text == "full") return 1;
+  if (p.recomputes_blocks()) return 1;
   std::smatch m;
   if (std::regex_search(text, m, std::regex("([0-9]+) ?/ ?([0-9]+)")) && std::stod(m[2]) > 0)
     return std::clamp(std::stod(m[1]) / std::stod(m[2]), 0.0, 1.0);
@@ -123,6 +123,7 @@ std::string deck_text_of(const Point& p, bool recompute, std::int64_t micro) {
                  {type, {{"enabled", true}}},
                  {"zero_optimization", {{"stage", stage}}}};
   Json run{{"steps", 10}, {"schedule", "paper"}, {"activation_checkpointing", recompute}};
+  if (recompute && p.recomputation == "full") run["activation_checkpointing"] = "reentrant";
   if (const int ranks = shard_ranks(p); ranks > 0) run["shard_size"] = ranks;
   return Json{{"name", p.source}, {"model", model}, {"deepspeed", deepspeed}, {"run", run}}.dump(1);
 }

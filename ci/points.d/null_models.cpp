@@ -32,7 +32,7 @@ double hardware_flops(const Point& p) {
   const auto h = static_cast<double>(p.model.hidden), l = static_cast<double>(p.model.layers);
   const double weights = 12 * l * h * h + static_cast<double>(p.model.vocab) * h;
   const double attention = 12 * l * h * static_cast<double>(p.model.sequence);
-  const double recompute = p.recomputation && *p.recomputation == "full" ? 4.0 / 3 : 1;
+  const double recompute = p.recomputes_blocks() ? 4.0 / 3 : 1;
   return (6 * weights + attention) * recompute *
          static_cast<double>(p.global_batch * p.model.sequence) / p.gpus;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <fstream>
-#include <map>
 
 #include <ci/points.d/point.hpp>
 #include <fmt/core.h>
@@ -36,7 +35,7 @@ double step_seconds(const Json& row, const Point& p, double params) {
   const double tflops = value_or(row, "tflops_per_gpu", 0.0);
   if (tflops <= 0 || params <= 0) return 0;
   const bool recomputed = value_or<std::string>(row, "flops_counted", "model") == "hardware" &&
-                          p.recomputation == "full";
+                          p.recomputes_blocks();
   const double again = recomputed ? 4.0 / 3 : 1;
   return tokens * flops_per_token(p.model, params) * again / (tflops * 1e12);
 }
@@ -91,12 +90,6 @@ Point read_point(const Json& row, Origin& origin, const std::string& key) {
   return p;
 }
 
-// The measurement from which a source composed a row.
-std::string measurement_of(const Point& p) {
-  return fmt::format("{} {} {} {} {} {}", p.source, p.gpu, p.gpus, p.strategy, p.precision,
-                     describe(p));
-}
-
 }  // namespace
 
 std::vector<Point> read_points(const std::string& path) {
@@ -109,27 +102,22 @@ std::vector<Point> read_points(const std::string& path) {
     throw DeckError(
         fmt::format("{}: points: missing: the file must be JSON with a list of points", path));
   std::vector<Point> points;
-  std::map<std::string, std::vector<std::size_t>> composed;
   Origin origin(path);
   for (std::size_t i = 0; i < rows->size(); ++i) {
     const std::string key = fmt::format("points[{}]", i);
     try {
       points.push_back(read_point((*rows)[i], origin, key));
-      if (value_or((*rows)[i], "composed", false))
-        composed[measurement_of(points.back())].push_back(i);
     } catch (const Json::exception& e) {
       throw DeckError(fmt::format("{}: {}: {}: give the fields of a point", path, key, e.what()));
     }
   }
-  for (const auto& [measurement, of] : composed)
-    for (const std::size_t i : of) points[i].weight = 1 / static_cast<double>(of.size());
   return points;
 }
 
 std::string describe(const Point& p) {
   return fmt::format("{} L{} h{} s{} b{}{}", p.model.family, p.model.layers, p.model.hidden,
                      p.model.sequence, p.micro_batch,
-                     p.recomputation && *p.recomputation == "full" ? " r" : "");
+                     p.recomputes_blocks() ? " r" : "");
 }
 
 }  // namespace shardmark::points

@@ -25,14 +25,12 @@ struct Point {
   int gpus = 1, gpus_per_node = 8;
   std::int64_t micro_batch = 0, global_batch = 0;  // sequences; 0: not published
   double step_s = 0;  // measured; 0: the source does not allow to derive it
-  double weight = 1;  // of its row in means; see read_points
   bool poor() const { return quality == "poor"; }
+  bool recomputes_blocks() const { return recomputation && recomputation->starts_with("full"); }
 };
 
 /// Reads a file of the form {"points": [{"source", "model": {…}, "gpus", …}]}. Throws DeckError for
-/// a file that is not of this form, in one line. Rows that are `composed`, which differ in nothing but
-/// the number of micro-batches, share the weight of one row: their source computed all of them from
-/// the same measured times.
+/// a file that is not of this form, in one line.
 std::vector<Point> read_points(const std::string& path);
 
 /// "llm-foundry 7b…" for people: "h4096 L32 s2048, micro-batch 6".

@@ -48,18 +48,14 @@ nlohmann::ordered_json optional_number(const std::optional<double>& value) {
 void MeanOf::add(const Point& point, double error, std::optional<bool> covered,
                  const std::optional<double>& constant_rate_s,
                  const std::optional<double>& one_efficiency_s) {
-  const double w = point.weight;
   ++sum_.rows;
-  weight_ += w;
-  sum_.mean += w * std::abs(error);
-  sum_.bias += w * error;
+  sum_.mean += std::abs(error);
+  sum_.bias += error;
   sum_.worst = std::max(sum_.worst, std::abs(error));
-  sum_.covered = covered ? sum_.covered + (*covered ? w : 0) : -1;
-  const auto add_null = [&](std::optional<double>& sum, double& weight,
+  sum_.covered = covered ? sum_.covered + (*covered ? 1 : 0) : -1;
+  const auto add_null = [&](std::optional<double>& sum, int& rows,
                             const std::optional<double>& seconds) {
-    if (!seconds) return;
-    sum = sum.value_or(0) + w * std::abs(*seconds / point.step_s - 1);
-    weight += w;
+    if (seconds) sum = sum.value_or(0) + std::abs(*seconds / point.step_s - 1), ++rows;
   };
   add_null(sum_.constant_rate, of_constant_rate_, constant_rate_s);
   add_null(sum_.one_efficiency, of_one_efficiency_, one_efficiency_s);
@@ -68,8 +64,8 @@ void MeanOf::add(const Point& point, double error, std::optional<bool> covered,
 Mean MeanOf::mean() const {
   Mean m = sum_;
   if (m.rows == 0) return m;
-  m.mean /= weight_, m.bias /= weight_;
-  if (m.covered >= 0) m.covered /= weight_;
+  m.mean /= m.rows, m.bias /= m.rows;
+  if (m.covered >= 0) m.covered /= m.rows;
   if (m.constant_rate) *m.constant_rate /= of_constant_rate_;
   if (m.one_efficiency) *m.one_efficiency /= of_one_efficiency_;
   return m;

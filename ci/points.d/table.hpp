@@ -23,7 +23,7 @@ struct Row {
   bool contains_measured() const { return low_s <= point->step_s && point->step_s <= high_s; }
 };
 
-/// Means of |error| over rows, each with the weight of its point.
+/// Means of |error| over rows.
 struct Mean {
   std::string name;
   int rows = 0, parts = 0;  // parts that were left out, each for itself; 0: these are fitted
@@ -46,7 +46,7 @@ class MeanOf {
 
  private:
   Mean sum_;
-  double weight_ = 0, of_constant_rate_ = 0, of_one_efficiency_ = 0;
+  int of_constant_rate_ = 0, of_one_efficiency_ = 0;
 };
 
 /// Means below a line of titles, of which `first` is that of the names, as text and as Markdown;

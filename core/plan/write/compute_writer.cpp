@@ -275,9 +275,10 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     acquire({u.saved, u.workspace_forward});
   }
   // The backward of the last module waits for its block's recomputation, which need not include
-  // that module's own output, but may need what it saves beside it.
+  // that module's own output, but may need what it saves beside it. The re-entrant kind, which
+  // does not know what is saved, computes it all the same.
   const bool again = in_backward_ && trains_ && writes_output(module, last);
-  if (!(again && last) || saves_for_itself(role(module))) {
+  if (!(again && last) || p_.model.reentrant || saves_for_itself(role(module))) {
     const int out = again ? units_[unit + 1].x_in : no_slot;
     const bool dead = out != no_slot && !w_.alive(out);
     if (dead) w_.acquire(out);

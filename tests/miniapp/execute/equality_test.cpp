@@ -74,8 +74,11 @@ TEST(ActivationCheckpointing, ChangesNoBit) {
         if (family == Family::llama) make_llama(deck.model);
         const Outcome kept = train(deck, 2);
         deck.run.activation_checkpointing = true;
-        EXPECT_EQ(train(deck, 2), kept)
-            << to_string(family) << " " << to_string(schedule) << " " << stage;
+        for (const bool reentrant : {false, true}) {
+          deck.run.reentrant = reentrant;
+          EXPECT_EQ(train(deck, 2), kept) << to_string(family) << " " << to_string(schedule) << " "
+                                          << stage << " " << reentrant;
+        }
       }
 }
 

@@ -116,15 +116,18 @@ TEST(Work, OfAccumulatedMicroBatchesIsMultiplied) {
   EXPECT_EQ(three.updated, one.updated);
 }
 
-// The last product of a block, a third of it, is not made again: nothing in backward needs its
-// output.
+// The last product of a block, a third of it, is not made again, because nothing in backward needs
+// its output. The re-entrant kind makes it.
 TEST(Work, OfCheckpointingIsAnotherForwardOfTheBlocks) {
   Deck deck = gpt2_deck(2);
   const Sum without = sum_of(program(deck, 2, 0));
   deck.run.activation_checkpointing = true;
-  const Sum with = sum_of(program(deck, 2, 0));
-  EXPECT_EQ(with.forward - without.forward, 2 * tokens * blocks * 2 / 3);
-  EXPECT_EQ(with.backward, without.backward);
+  for (const bool reentrant : {false, true}) {
+    deck.run.reentrant = reentrant;
+    const Sum with = sum_of(program(deck, 2, 0));
+    EXPECT_EQ(with.forward - without.forward, 2 * tokens * blocks * (reentrant ? 3 : 2) / 3);
+    EXPECT_EQ(with.backward, without.backward);
+  }
 }
 
 // AdamW in fp32: master and two moments are read and written, and the gradient is read.
