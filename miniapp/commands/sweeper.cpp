@@ -52,8 +52,7 @@ Sweeper::Sweeper(const SweepArguments& a, std::vector<int> ranks)
 
 void Sweeper::begin() const {
   print_out(fmt::format("Sweep: {}, {} to {}\n", printable(arguments_.deck),
-                        plural(static_cast<std::int64_t>(own_.size()), "point"),
-                        arguments_.plan ? "plan" : "run"));
+                        plural(std::ssize(own_), "point"), arguments_.plan ? "plan" : "run"));
   print_out(assumptions());
   for (const std::string& line : store_.notes(all_)) print_out("  " + printable(line) + "\n");
 }
@@ -82,15 +81,13 @@ void Sweeper::keep(std::size_t i, const SweepPoint& p) {
 }
 
 Sweep Sweeper::table() const {
-  Sweep s{arguments_.deck,
-          name_of_file(arguments_.deck),
-          arguments_.sets,
-          arguments_.plan,
-          axes_,
-          ranks_,
-          {},
-          {},
-          all_.size()};
+  Sweep s{.deck_path = arguments_.deck,
+          .deck_name = name_of_file(arguments_.deck),
+          .sets = arguments_.sets,
+          .planned = arguments_.plan,
+          .axes = axes_,
+          .ranks = ranks_,
+          .size = all_.size()};
   for (const GridPoint& at : all_)
     if (const SweepPoint* p = store_.find(at)) {
       s.points.push_back(*p);

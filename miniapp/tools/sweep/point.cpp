@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Points, and their JSON, in which form a sweep stores them.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <numeric>
@@ -31,14 +32,8 @@ std::int64_t PlanFigures::peak() const {
   return sum;
 }
 
-std::string_view to_string(SweepPoint::State state) {
-  switch (state) {
-    case SweepPoint::State::planned: return "planned";
-    case SweepPoint::State::valid: return "VALID";
-    case SweepPoint::State::invalid: return "INVALID";
-    case SweepPoint::State::refused: break;
-  }
-  return "refused";
+bool PlanFigures::exceeds() const {
+  return std::ranges::find(fits, std::optional(false)) != fits.end();
 }
 
 PlanFigures plan_figures(const Deck& deck, const Program& p, const Budgets& budgets) {
@@ -202,13 +197,11 @@ SweepPoint point_of_json(const OrderedJson& o) {
   SweepPoint p;
   p.at.ranks = o.at("ranks");
   for (const OrderedJson& pair : o.at("values")) p.at.values.emplace_back(pair.at(0), pair.at(1));
-  using Is = SweepPoint::State;
   const std::string state = o.at("state");
-  p.state = Is::refused;
-  for (const Is s : {Is::planned, Is::valid, Is::invalid})
-    if (state == to_string(s)) p.state = s;
-  if (state != to_string(p.state))
+  const auto is = std::ranges::find(value_names<SweepPoint::State>, state);
+  if (is == value_names<SweepPoint::State>.end())
     throw IoError(fmt::format("\"{}\" is not a state of a point", state));
+  p.state = static_cast<SweepPoint::State>(is - value_names<SweepPoint::State>.begin());
   p.status = static_cast<ExitStatus>(o.at("status").get<int>());
   p.reason = o.at("reason");
   if (o.contains("plan")) p.plan = plan_of(o.at("plan"));

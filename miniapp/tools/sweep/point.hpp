@@ -32,6 +32,7 @@ struct PlanFigures {
   std::int64_t calls() const;  // collectives per step
   std::int64_t bytes() const;  // that they move per step, as nccl-tests counts them
   std::int64_t peak() const;   // live bytes of both tiers, each at its own peak
+  bool exceeds() const;        // one of the budgets that there are
 };
 
 /// The figures of report.json. Seconds are those of one timed step on the rank that spends most
@@ -66,6 +67,9 @@ struct SweepPoint {
   std::optional<RunFigures> run = {};
   std::optional<PredictedFigures> predicted = {};
 };
+template<>
+inline constexpr auto value_names<SweepPoint::State> = name_list("planned", "VALID", "INVALID",
+                                                                 "refused");
 
 /// A figure by its name in files. Everything that reads or writes figures uses these lists.
 template<class Figures, class Value>
@@ -102,9 +106,6 @@ inline constexpr NamedPrediction predicted_reals[] = {
     {"predicted_optimizer_s", &PredictedFigures::optimizer_s},
     {"predicted_exposed_s", &PredictedFigures::exposed_s},
     {"predicted_tokens_per_s", &PredictedFigures::tokens_per_s}};
-
-/// "planned", "VALID", "INVALID", "refused".
-std::string_view to_string(SweepPoint::State state);
 
 /// The figures of a point that a plan gives, and those that a run gives.
 PlanFigures plan_figures(const Deck& deck, const Program& program, const Budgets& budgets);

@@ -34,79 +34,70 @@ std::string joined(const std::vector<std::string>& cells) {
 constexpr Op collectives[] = {Op::all_gather, Op::reduce_scatter, Op::all_reduce, Op::reduce,
                               Op::broadcast,  Op::all_to_all,     Op::barrier};
 
-// A column of the CSV by its name, and its cell for figures of one kind.
-template<class Figures>
+// A column of the CSV by its name, and its cell for a point.
 struct Column {
   std::string name;
-  std::function<std::string(const Figures&)> cell;
+  std::function<std::string(const SweepPoint&)> cell;
 };
 
-std::vector<Column<PlanFigures>> plan_columns() {
+// Adds a column of figures of one kind; the cell is empty if a point has no such figures.
+template<class Figures, class Cell>
+void add(std::vector<Column>& all, std::optional<Figures> SweepPoint::*figures,
+         const std::string& name, const Cell& cell) {
+  all.push_back({name, [figures, cell](const SweepPoint& p) {
+                   return p.*figures ? cell(*(p.*figures)) : std::string();
+                 }});
+}
+template<class Figures, class Value, std::size_t Count>
+void add_named(std::vector<Column>& all, std::optional<Figures> SweepPoint::*figures,
+               const NamedFigure<Figures, Value> (&list)[Count]) {
+  for (const auto& named : list)
+    add(all, figures, named.name, [of = named.of](const Figures& f) { return number(f.*of); });
+}
+
+void add_plan(std::vector<Column>& all) {
   using F = const PlanFigures&;
-  std::vector<Column<PlanFigures>> all{
-      {"stage", [](F f) { return std::to_string(f.stage); }},
-      {"schedule", [](F f) { return f.schedule; }},
-      {"parameters", [](F f) { return std::to_string(f.parameters); }},
-      {"layers", [](F f) { return f.layers > 0 ? std::to_string(f.layers) : ""; }},
-      {"train_batch_size", [](F f) { return std::to_string(f.batch.global); }},
-      {"train_micro_batch_size_per_gpu", [](F f) { return std::to_string(f.batch.micro); }},
-      {"gradient_accumulation_steps", [](F f) { return std::to_string(f.batch.accumulation); }},
-      {"step_calls", [](F f) { return std::to_string(f.calls()); }}};
+  const auto column = [&](const std::string& name, const auto& cell) {
+    add(all, &SweepPoint::plan, name, cell);
+  };
+  column("stage", [](F f) { return std::to_string(f.stage); });
+  column("schedule", [](F f) { return f.schedule; });
+  column("parameters", [](F f) { return std::to_string(f.parameters); });
+  column("layers", [](F f) { return f.layers > 0 ? std::to_string(f.layers) : ""; });
+  column("train_batch_size", [](F f) { return std::to_string(f.batch.global); });
+  column("train_micro_batch_size_per_gpu", [](F f) { return std::to_string(f.batch.micro); });
+  column("gradient_accumulation_steps", [](F f) { return std::to_string(f.batch.accumulation); });
+  column("step_calls", [](F f) { return std::to_string(f.calls()); });
   for (const Op op : collectives)
-    all.push_back({fmt::format("step_calls_{}", to_string(op)), [op](F f) {
-                     return std::to_string(f.step.contains(op) ? f.step.at(op).calls : 0);
-                   }});
-  all.push_back({"step_bytes", [](F f) { return std::to_string(f.bytes()); }});
-  all.push_back({"elems_per_parameter", [](F f) { return number(f.per_parameter); }});
-  all.push_back({"live_peak_bytes", [](F f) { return std::to_string(f.peak()); }});
+    column(fmt::format("step_calls_{}", to_string(op)),
+           [op](F f) { return std::to_string(f.step.contains(op) ? f.step.at(op).calls : 0); });
+  column("step_bytes", [](F f) { return std::to_string(f.bytes()); });
+  column("elems_per_parameter", [](F f) { return number(f.per_parameter); });
+  column("live_peak_bytes", [](F f) { return std::to_string(f.peak()); });
   for (const Tier t : all_values<Tier>) {
     const auto tier = to_string(t);
-    all.push_back({fmt::format("{}_allocated_bytes", tier),
-                   [t](F f) { return std::to_string(f.allocated[t]); }});
+    column(fmt::format("{}_allocated_bytes", tier),
+           [t](F f) { return std::to_string(f.allocated[t]); });
     for (const Category c : all_values<Category>)
-      all.push_back({fmt::format("{}_{}_bytes", tier, to_string(c)),
-                     [t, c](F f) { return std::to_string(f.at_peak[t][c]); }});
-    all.push_back({fmt::format("{}_fits", tier),
-                   [t](F f) { return f.fits[t] ? (*f.fits[t] ? "yes" : "no") : ""; }});
+      column(fmt::format("{}_{}_bytes", tier, to_string(c)),
+             [t, c](F f) { return std::to_string(f.at_peak[t][c]); });
+    column(fmt::format("{}_fits", tier),
+           [t](F f) { return std::string(f.fits[t] ? (*f.fits[t] ? "yes" : "no") : ""); });
   }
-  return all;
 }
 
-template<class Figures, class Value, std::size_t Count>
-void append_named(std::vector<Column<Figures>>& all,
-                  const NamedFigure<Figures, Value> (&figures)[Count]) {
-  for (const auto& named : figures)
-    all.push_back({named.name, [of = named.of](const Figures& f) { return number(f.*of); }});
-}
-
-std::vector<Column<RunFigures>> run_columns() {
-  using F = const RunFigures&;
-  std::vector<Column<RunFigures>> all;
-  append_named(all, run_reals);
-  append_named(all, run_counts);
+void add_run(std::vector<Column>& all) {
+  add_named(all, &SweepPoint::run, run_reals);
+  add_named(all, &SweepPoint::run, run_counts);
   for (const Tier t : all_values<Tier>)
-    all.push_back({fmt::format("{}_measured_bytes", to_string(t)),
-                   [t](F f) { return std::to_string(f.measured[t]); }});
-  return all;
+    add(all, &SweepPoint::run, fmt::format("{}_measured_bytes", to_string(t)),
+        [t](const RunFigures& f) { return std::to_string(f.measured[t]); });
 }
 
-std::vector<Column<PredictedFigures>> predicted_columns() {
-  std::vector<Column<PredictedFigures>> all;
-  append_named(all, predicted_reals);
-  all.push_back({"limited_by", [](const PredictedFigures& f) { return f.limited_by; }});
-  return all;
-}
-
-// The cells of a point, which are empty if it has no such figures.
-template<class Figures>
-void append(std::vector<std::string>& row, const std::vector<Column<Figures>>& columns,
-            const std::optional<Figures>& figures) {
-  for (const auto& column : columns) row.push_back(figures ? column.cell(*figures) : "");
-}
-
-template<class Figures>
-void append_names(std::vector<std::string>& head, const std::vector<Column<Figures>>& columns) {
-  for (const auto& column : columns) head.push_back(column.name);
+void add_predicted(std::vector<Column>& all) {
+  add_named(all, &SweepPoint::predicted, predicted_reals);
+  add(all, &SweepPoint::predicted, "limited_by",
+      [](const PredictedFigures& f) { return f.limited_by; });
 }
 
 bool any_predicted(const Sweep& sweep) {
@@ -124,16 +115,14 @@ void append(std::vector<std::string>& row, const std::vector<std::string>& cells
 }  // namespace
 
 std::string sweep_csv(const Sweep& sweep) {
-  const auto of_plan = plan_columns();
-  const auto of_run = run_columns();
-  std::vector<Column<PredictedFigures>> of_prediction;  // without, those that scripts know
-  if (any_predicted(sweep)) of_prediction = predicted_columns();
+  std::vector<Column> columns;
+  add_plan(columns);
+  add_run(columns);
+  if (any_predicted(sweep)) add_predicted(columns);  // otherwise those that scripts know
   std::vector<std::string> head{"ranks"};
   for (const Axis& axis : sweep.axes) head.push_back(axis.key);
   for (const char* name : {"result", "status", "reason", "folder"}) head.emplace_back(name);
-  append_names(head, of_plan);
-  append_names(head, of_run);
-  append_names(head, of_prediction);
+  for (const Column& column : columns) head.push_back(column.name);
   std::string text = joined(head);
   for (std::size_t i = 0; i < sweep.points.size(); ++i) {
     const SweepPoint& p = sweep.points[i];
@@ -143,9 +132,7 @@ std::string sweep_csv(const Sweep& sweep) {
     row.push_back(std::to_string(static_cast<int>(p.status)));
     row.push_back(p.reason);
     row.push_back(sweep.folders[i]);
-    append(row, of_plan, p.plan);
-    append(row, of_run, p.run);
-    append(row, of_prediction, p.predicted);
+    for (const Column& column : columns) row.push_back(column.cell(p));
     text += joined(row);
   }
   return text;
@@ -182,10 +169,7 @@ std::string sweep_text(const Sweep& sweep) {
   for (const SweepPoint& p : sweep.points) {
     auto& row = rows.emplace_back(std::vector<std::string>{std::to_string(p.at.ranks)});
     for (const auto& [key, value] : p.at.values) row.push_back(printable(value));
-    const bool too_large = p.status == ExitStatus::memory ||
-                           (p.plan && std::ranges::any_of(p.plan->fits, [](const auto& fits) {
-                              return fits && !*fits;
-                            }));
+    const bool too_large = p.status == ExitStatus::memory || (p.plan && p.plan->exceeds());
     row.push_back(std::string(to_string(p.state)) + (too_large ? ", does not fit" : ""));
     append(row,
            p.plan ? std::vector<std::string>{std::to_string(p.plan->calls()),
@@ -210,12 +194,10 @@ std::string sweep_text(const Sweep& sweep) {
 }
 
 std::string sweep_summary(const Sweep& sweep) {
-  std::string text = plural(static_cast<std::int64_t>(sweep.points.size()), "point");
-  using Is = SweepPoint::State;
+  std::string text = plural(std::ssize(sweep.points), "point");
   const char* separator = ": ";
-  for (const Is s : {Is::planned, Is::valid, Is::invalid, Is::refused}) {
-    const auto n =
-        std::ranges::count_if(sweep.points, [s](const SweepPoint& p) { return p.state == s; });
+  for (const auto s : all_values<SweepPoint::State>) {
+    const auto n = std::ranges::count(sweep.points, s, &SweepPoint::state);
     if (n == 0) continue;
     text += fmt::format("{}{} {}", separator, n, to_string(s));
     separator = ", ";
@@ -225,7 +207,8 @@ std::string sweep_summary(const Sweep& sweep) {
 
 ExitStatus sweep_status(const Sweep& sweep) {
   const auto bad = std::ranges::find_if(
-      sweep.points, [](const SweepPoint& p) { return p.status != ExitStatus::valid; });
+      sweep.points, [](ExitStatus status) { return status != ExitStatus::valid; },
+      &SweepPoint::status);
   return bad == sweep.points.end() ? ExitStatus::valid : bad->status;
 }
 

@@ -16,9 +16,9 @@ struct Sweep {
   bool planned = false;           // nothing was run
   std::vector<Axis> axes;
   std::vector<int> ranks;
-  std::vector<SweepPoint> points;    // finished ones, in the order of the grid
-  std::vector<std::string> folders;  // by point: where its report is, below the sweep's folder
-  std::size_t size = 0;              // of the grid
+  std::vector<SweepPoint> points = {};    // finished ones, in the order of the grid
+  std::vector<std::string> folders = {};  // by point: where its report is, below the sweep's folder
+  std::size_t size = 0;                   // of the grid
 };
 
 /// CSV by RFC 4180: one line per finished point, its values first. The cell of a figure that the

@@ -25,7 +25,7 @@ bool bad(const SweepPoint* p) {
   return p != nullptr && p->state == SweepPoint::State::invalid;
 }
 
-std::string place(const Dim& dim, std::size_t i, const Series& s) {
+std::string place(const Axis& dim, std::size_t i, const Series& s) {
   return short_name(dim.key) + " " + dim.values[i] + (s.name.empty() ? "" : ", " + s.name);
 }
 
@@ -74,8 +74,8 @@ std::string SweepFigure::in_words(double value) const {
   return four_digits(value) + " " + unit;
 }
 
-Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
-  const std::vector<double> x = dim.numbers();
+Chart curves_chart(const Axis& dim, const SeriesSet& series, const SweepFigure& figure) {
+  const std::vector<double> x = numbers_of(dim);
   std::vector<std::size_t> order(x.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::sort(order, [&](std::size_t a, std::size_t b) { return x[a] < x[b]; });
@@ -106,7 +106,7 @@ Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& f
   return chart;
 }
 
-Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure) {
+Chart bars_chart(const Axis& dim, const SeriesSet& series, const SweepFigure& figure) {
   Chart chart{figure.title + " by " + dim.key, {short_name(dim.key)}, {figure.unit}};
   for (std::size_t g = 0; g < dim.values.size(); ++g) {
     BarGroup& group = chart.bars.emplace_back(BarGroup{dim.values[g], {}});
@@ -130,7 +130,7 @@ Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& fig
   return chart;
 }
 
-Chart scatter_chart(const Sweep& sweep, const std::vector<Dim>& dims, const SweepFigure& over,
+Chart scatter_chart(const Sweep& sweep, const std::vector<Axis>& dims, const SweepFigure& over,
                     const SweepFigure& figure) {
   Chart chart{figure.title + " against time", {over.unit}, {figure.unit}, 340};
   Curve dots{"series0", "", {}, Curve::Form::dots};

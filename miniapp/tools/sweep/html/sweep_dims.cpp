@@ -18,31 +18,16 @@ std::string value_of(const SweepPoint& p, const std::string& key) {
   return {};
 }
 
-std::string named(const Dim& dim, const std::string& value) {
+std::string named(const Axis& dim, const std::string& value) {
   return short_name(dim.key) + " " + value;
-}
-
-// All combinations of the dimensions' values; without dimensions there is one, which is empty.
-std::vector<std::vector<std::string>> combinations(const std::vector<Dim>& dims) {
-  std::vector<std::vector<std::string>> all(1);
-  for (const Dim& dim : dims) {
-    std::vector<std::vector<std::string>> longer;
-    for (const auto& c : all)
-      for (const std::string& value : dim.values) {
-        longer.push_back(c);
-        longer.back().push_back(value);
-      }
-    all = std::move(longer);
-  }
-  return all;
 }
 
 }  // namespace
 
-std::vector<double> Dim::numbers() const {
+std::vector<double> numbers_of(const Axis& dim) {
   std::vector<double> list;
-  if (short_name(key) == "stage") return {};
-  for (const std::string& text : values) {
+  if (short_name(dim.key) == "stage") return {};
+  for (const std::string& text : dim.values) {
     double number = 0;
     const char* end = text.data() + text.size();
     const auto [stop, error] = std::from_chars(text.data(), end, number);
@@ -52,50 +37,45 @@ std::vector<double> Dim::numbers() const {
   return list;
 }
 
-std::vector<Dim> dims_of(const Sweep& sweep) {
-  std::vector<Dim> dims;
-  for (const Axis& axis : sweep.axes) dims.push_back({axis.key, axis.values});
-  Dim ranks{ranks_key, {}};
+std::vector<Axis> dims_of(const Sweep& sweep) {
+  std::vector<Axis> dims = sweep.axes;
+  Axis& ranks = dims.emplace_back(Axis{ranks_key, {}});
   for (const int n : sweep.ranks) ranks.values.push_back(std::to_string(n));
-  dims.push_back(ranks);
-  std::erase_if(dims, [](const Dim& d) { return d.values.size() < 2; });
+  std::erase_if(dims, [](const Axis& d) { return d.values.size() < 2; });
   return dims;
 }
 
-std::string name_of(const SweepPoint& point, const std::vector<Dim>& dims) {
+std::string name_of(const SweepPoint& point, const std::vector<Axis>& dims) {
   std::string name;
-  for (const Dim& d : dims) add_item(name, named(d, value_of(point, d.key)));
+  for (const Axis& d : dims) add_item(name, named(d, value_of(point, d.key)));
   return name;
 }
 
-SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t dim) {
+SeriesSet series_over(const Sweep& sweep, const std::vector<Axis>& dims, std::size_t dim) {
   SeriesSet set;
-  std::vector<Dim> others = dims, held;
+  std::vector<Axis> others = dims;
   others.erase(others.begin() + static_cast<std::ptrdiff_t>(dim));
   const auto count = [&] {
     std::size_t n = 1;
-    for (const Dim& d : others) n *= d.values.size();
+    for (const Axis& d : others) n *= d.values.size();
     return n;
   };
-  while (count() > most_series) {  // fixes the last dimensions first, at their first values
-    held.push_back({others.back().key, {others.back().values.front()}});
-    others.pop_back();
-    add_item(set.held, named(held.back(), held.back().values.front()));
+  // Fixes the last dimensions first, at their first values.
+  for (auto held = others.rbegin(); count() > most_series; ++held) {
+    held->values.resize(1);
+    add_item(set.held, named(*held, held->values.front()));
   }
-  for (const auto& values : combinations(others)) {
+  for (const GridPoint& other : points_of(others, {0})) {
     Series& series = set.list.emplace_back();
     for (std::size_t d = 0; d < others.size(); ++d)
-      add_item(series.name, named(others[d], values[d]));
+      if (others[d].values.size() > 1)
+        add_item(series.name, named(others[d], other.values[d].second));
     series.points.resize(dims[dim].values.size(), nullptr);
     for (const SweepPoint& p : sweep.points) {
-      bool belongs = true;
-      for (std::size_t d = 0; d < others.size(); ++d)
-        belongs = belongs && value_of(p, others[d].key) == values[d];
-      for (const Dim& h : held) belongs = belongs && value_of(p, h.key) == h.values.front();
-      if (!belongs) continue;
+      const auto has = [&](const auto& v) { return value_of(p, v.first) == v.second; };
+      if (!std::ranges::all_of(other.values, has)) continue;
       const auto& of = dims[dim].values;
-      const auto at = std::find(of.begin(), of.end(), value_of(p, dims[dim].key));
-      series.points[at - of.begin()] = &p;
+      series.points[std::ranges::find(of, value_of(p, dims[dim].key)) - of.begin()] = &p;
     }
   }
   return set;

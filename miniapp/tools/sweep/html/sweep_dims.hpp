@@ -12,16 +12,10 @@
 
 namespace shardmark::html {
 
-/// Something that is varied: an axis, or the ranks.
-struct Dim {
-  std::string key;
-  std::vector<std::string> values;
-
-  /// The values as numbers; empty if one is not a number, or if they are names (stages).
-  std::vector<double> numbers() const;
-};
-/// The dimensions with at least two values.
-std::vector<Dim> dims_of(const Sweep& sweep);
+/// What is varied: the axes of the sweep with at least two values, and the ranks likewise.
+std::vector<Axis> dims_of(const Sweep& sweep);
+/// The values of one as numbers; empty if one is not a number, or if they are names (stages).
+std::vector<double> numbers_of(const Axis& dim);
 
 /// One combination of the other dimensions' values, with its points by value of the dimension that
 /// is drawn; null if a point does not exist.
@@ -36,10 +30,10 @@ struct SeriesSet {
   std::string held;          // "stage 0": the values at which dimensions are fixed, so that it is
 };
 inline constexpr std::size_t most_series = 6;
-SeriesSet series_over(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t dim);
+SeriesSet series_over(const Sweep& sweep, const std::vector<Axis>& dims, std::size_t dim);
 
 /// What distinguishes a point: its values of the dimensions, "stage 2, ranks 4".
-std::string name_of(const SweepPoint& point, const std::vector<Dim>& dims);
+std::string name_of(const SweepPoint& point, const std::vector<Axis>& dims);
 
 /// A figure of points, for an axis of a drawing.
 struct SweepFigure {
@@ -58,11 +52,11 @@ struct SweepFigure {
 
 /// Curves of a figure over a dimension of numbers. Axes are logarithmic for powers and for what
 /// spans more than a decade.
-Chart curves_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure);
+Chart curves_chart(const Axis& dim, const SeriesSet& series, const SweepFigure& figure);
 /// Groups of bars: one group per value of the dimension, one bar per series.
-Chart bars_chart(const Dim& dim, const SeriesSet& series, const SweepFigure& figure);
+Chart bars_chart(const Axis& dim, const SeriesSet& series, const SweepFigure& figure);
 /// One figure against another: a dot for each point, with its name.
-Chart scatter_chart(const Sweep& sweep, const std::vector<Dim>& dims, const SweepFigure& over,
+Chart scatter_chart(const Sweep& sweep, const std::vector<Axis>& dims, const SweepFigure& over,
                     const SweepFigure& figure);
 
 }  // namespace shardmark::html

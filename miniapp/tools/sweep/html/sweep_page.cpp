@@ -125,7 +125,7 @@ std::vector<SweepFigure> figures_of(const Sweep& sweep, bool numbers) {
 }
 
 // Memory against time, of all points.
-std::string trade_offs(const Sweep& sweep, const std::vector<Dim>& dims) {
+std::string trade_offs(const Sweep& sweep, const std::vector<Axis>& dims) {
   const SweepFigure time = sweep.planned ? time_figure(sweep, "", predicted_s, "")
                                          : time_figure(sweep, "", measured_s, "");
   std::string text;
@@ -151,19 +151,19 @@ std::string constant(const Sweep& sweep, const SweepFigure& figure) {
                      escape(figure.unit));
 }
 
-std::string dim_section(const Sweep& sweep, const std::vector<Dim>& dims, std::size_t d) {
-  const Dim& dim = dims[d];
+std::string dim_section(const Sweep& sweep, const std::vector<Axis>& dims, std::size_t d) {
+  const Axis& dim = dims[d];
   const SeriesSet series = series_over(sweep, dims, d);
   std::string text = fmt::format("<h2>Over <code>{}</code></h2>\n", escape(dim.key));
   if (!series.held.empty())
     text += fmt::format("<p>Drawn for {}; the table shows all points.</p>\n", escape(series.held));
-  if (dim.numbers().empty() && series.list.size() > 1) {
+  const bool numbers = !numbers_of(dim).empty();
+  if (!numbers && series.list.size() > 1) {
     text += "<p>Bars of a group, from the left: ";
     for (std::size_t s = 0; s < series.list.size(); ++s)
       text += (s > 0 ? "; " : "") + escape(series.list[s].name);
     text += ".</p>\n";
   }
-  const bool numbers = !dim.numbers().empty();
   for (const SweepFigure& figure : figures_of(sweep, numbers)) {
     const std::string same = constant(sweep, figure);
     text += !same.empty() ? same
@@ -179,9 +179,7 @@ std::string state_cell(const SweepPoint& p) {
                     : p.state == SweepPoint::State::planned ? "soft"
                                                             : "bad";
   std::string text = fmt::format("<span class=\"{}\">{}</span>", css, to_string(p.state));
-  if (p.plan)
-    for (const auto& fits : p.plan->fits)
-      if (fits && !*fits) return text + " <span class=\"bad\">does not fit</span>";
+  if (p.plan && p.plan->exceeds()) text += " <span class=\"bad\">does not fit</span>";
   return text;
 }
 
@@ -240,10 +238,9 @@ std::string points_table(const Sweep& sweep) {
 
 std::string planned_note(const Sweep& sweep) {
   if (!sweep.planned) return {};
-  const bool predicted = std::ranges::any_of(
-      sweep.points, [](const SweepPoint& p) { return p.predicted.has_value(); });
-  return predicted ? "Planned, not run: times are predictions of the machine file."
-                   : "Planned, not run, so there are no times.";
+  return prediction_head(sweep).empty()
+             ? "Planned, not run, so there are no times."
+             : "Planned, not run: times are predictions of the machine file.";
 }
 
 std::string header(const Sweep& sweep) {

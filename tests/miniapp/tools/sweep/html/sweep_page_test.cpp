@@ -58,16 +58,16 @@ TEST(SweepPage, ListsThePredictionOfEachPoint) {
 }
 
 TEST(SweepDrawings, DistinguishNumbersFromNames) {
-  EXPECT_EQ((html::Dim{"a.bucket", {"1e6", "5"}}.numbers()), (std::vector<double>{1e6, 5}));
-  EXPECT_TRUE((html::Dim{"zero_optimization.stage", {"0", "1"}}.numbers().empty()));
-  EXPECT_TRUE((html::Dim{"a", {"true", "false"}}.numbers().empty()));
-  EXPECT_TRUE((html::Dim{"a", {"1", "auto"}}.numbers().empty()));
+  EXPECT_EQ((html::numbers_of(Axis{"a.bucket", {"1e6", "5"}})), (std::vector<double>{1e6, 5}));
+  EXPECT_TRUE((html::numbers_of(Axis{"zero_optimization.stage", {"0", "1"}}).empty()));
+  EXPECT_TRUE((html::numbers_of(Axis{"a", {"true", "false"}}).empty()));
+  EXPECT_TRUE((html::numbers_of(Axis{"a", {"1", "auto"}}).empty()));
 }
 
 // Steps of one factor are sizes, whatever their range is.
 TEST(SweepDrawings, HaveLogarithmicAxesForPowers) {
   const auto base = [](const Values& values) {
-    const html::Dim dim{"a.bucket", values};
+    const Axis dim{"a.bucket", values};
     html::SeriesSet series{{{"", std::vector<const SweepPoint*>(values.size())}}, ""};
     return html::curves_chart(dim, series, {"calls", "calls", "", {}}).x.log_base;
   };
