@@ -107,14 +107,12 @@ std::string parsed_command(const CLI::App& app) {
 }
 
 // The option that was probably meant, where CLI11 says only that another was not expected.
-std::string explain_option(const CLI::ParseError& error, const CLI::App& app) {
-  const std::string name = parsed_command(app);
-  const CLI::App* last = &app;
-  while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
+std::string explain_option(const CLI::ParseError& error, const std::string& name,
+                           const CLI::App& app) {
   std::vector<std::string> known{"--help"};
   for (const OptionHelp& option : help_of(name).options)
     if (!option.positional()) known.emplace_back(option.name);
-  for (const std::string& typed : last->remaining()) {
+  for (const std::string& typed : app.remaining()) {
     if (!typed.starts_with("-")) continue;
     const std::string meant = did_you_mean(typed.substr(0, typed.find('=')), known);
     return fmt::format("{} is not an option of `shardmark{}{}`{}{}", typed, name.empty() ? "" : " ",
@@ -130,7 +128,7 @@ std::string explain(const CLI::ParseError& error, const CLI::App& app) {
   while (!last->get_subcommands().empty()) last = last->get_subcommands().front();
   const auto below = commands_below(name);
   if (below.empty() || last->remaining().empty() || last->remaining().front().starts_with("-"))
-    return explain_option(error, app);
+    return explain_option(error, name, *last);
   std::vector<std::string> known, full;
   for (const CommandHelp* c : below) known.emplace_back(last_word(c->name));
   for (const CommandHelp& c : commands_help())
@@ -211,7 +209,7 @@ class CommandLine {
          {"--format", &advise_.format}});
     add("compare", compare_command, compare_,
         {{"FILE", &compare_.files}, {"--html", &compare_.html}, {"--format", &compare_.format}});
-    add("machine check", machine_check_command, machine_check_, {{"FILE", &machine_check_.file}});
+    add("machine check", machine_check_command, machine_, {{"FILE", &machine_}});
     add("sweep", sweep_command, sweep_,
         {{"DECK", &sweep_.deck},
          {"--set", &sweep_.sets},
@@ -228,14 +226,14 @@ class CommandLine {
     add("deck check", deck_check_command, check_,
         {{"DECK", &check_.deck}, {"--set", &check_.sets}, {"--ranks", &check_.ranks, 1}});
     add("decks", {}, decks_command);
-    add("machines", machines_command, machines_, {{"--format", &machines_.format}});
+    add("machines", machines_command, machines_format_, {{"--format", &machines_format_}});
     add("submit", submit_command, submit_,
         {{"DIR", &submit_.folders},
          {"--out", &submit_.out},
          {"--form", &submit_.form},
          {"--machine", &submit_.machine},
          {"--changes", &submit_.changes}});
-    add("verify", verify_command, verify_, {{"ARCHIVE", &verify_.archive}});
+    add("verify", verify_command, archive_, {{"ARCHIVE", &archive_}});
     add("table", table_command, table_, {{"ARCHIVE", &table_.archives}, {"--out", &table_.out}});
   }
 
@@ -296,13 +294,11 @@ class CommandLine {
   NoiseArguments noise_;
   AdviseArguments advise_;
   CompareArguments compare_;
-  MachineCheckArguments machine_check_;
-  MachinesArguments machines_;
+  std::string machine_, machines_format_ = "text", archive_;
   SweepArguments sweep_;
   CkptArguments ckpt_;
   CheckArguments check_;
   SubmitArguments submit_;
-  VerifyArguments verify_;
   TableArguments table_;
 };
 

@@ -81,12 +81,8 @@ struct CompareArguments {
 /// Prints runs and predictions side by side. Throws DeckError and IoError.
 ExitStatus compare_command(const CompareArguments& arguments);
 
-/// Arguments of `shardmark machine check`.
-struct MachineCheckArguments {
-  std::string file;
-};
 /// Prints what a machine file lacks. Throws DeckError.
-ExitStatus machine_check_command(const MachineCheckArguments& arguments);
+ExitStatus machine_check_command(const std::string& file);
 
 /// Arguments of `shardmark deck check`.
 struct CheckArguments {
@@ -101,12 +97,9 @@ ExitStatus deck_check_command(const CheckArguments& arguments);
 /// Lists the decks that come with the program. Throws IoError.
 ExitStatus decks_command();
 
-/// Arguments of `shardmark machines`.
-struct MachinesArguments {
-  std::string format = "text";
-};
-/// Lists the machine files that come with the program. Throws DeckError, IoError.
-ExitStatus machines_command(const MachinesArguments& arguments);
+/// Lists the machine files that come with the program, as "text" or "json". Throws DeckError,
+/// IoError.
+ExitStatus machines_command(const std::string& format);
 
 /// Arguments of `shardmark ckpt`.
 struct CkptArguments {
@@ -140,13 +133,9 @@ ExitStatus sweep_command(const SweepArguments& arguments);
 /// status is `invalid` if a run is refused. Throws IoError, DeckError.
 ExitStatus submit_command(const SubmitArguments& arguments);
 
-/// Arguments of `shardmark verify`.
-struct VerifyArguments {
-  std::string archive;
-};
 /// Verifies an archive without running anything. The status is `invalid` if a run is refused.
 /// Throws IoError.
-ExitStatus verify_command(const VerifyArguments& arguments);
+ExitStatus verify_command(const std::string& archive);
 
 /// Arguments of `shardmark table`.
 struct TableArguments {

@@ -58,13 +58,14 @@ void require_one_model(const DeckArguments& a, std::string_view command) {
         command));
 }
 
-// An option and `--set` of one key would leave the reader to guess which counts.
-void require_no_set_of(const DeckArguments& a, std::string_view option, std::int64_t value,
-                       const std::string& key) {
+// Adds the key of an option. Beside `--set` of that key, a reader would have to guess which counts.
+void set_by_option(GivenDeck& given, const DeckArguments& a, std::string_view option, int value,
+                   const std::string& key) {
   for (const std::string& set : a.sets)
     if (set.starts_with(key + "="))
       throw DeckError(fmt::format("{} {}: --set {} gives the same key: give one of the two", option,
                                   value, set));
+  given.sets.push_back(fmt::format("{}={}", key, value));
 }
 
 }  // namespace
@@ -74,13 +75,10 @@ GivenDeck given_deck(const DeckArguments& a, std::string_view command) {
   GivenDeck given{a.deck.empty() ? deck_of_model(a) : a.deck, {}};
   if (!a.deck.empty() && !a.deepspeed.empty())
     given.sets.push_back("deepspeed=" + fs::absolute(a.deepspeed).string());
-  if (a.sequence > 0) {
-    require_no_set_of(a, "--sequence", a.sequence, key_path<&ModelSpec::sequence>());
-    given.sets.push_back(fmt::format("{}={}", key_path<&ModelSpec::sequence>(), a.sequence));
-  }
+  if (a.sequence > 0)
+    set_by_option(given, a, "--sequence", a.sequence, key_path<&ModelSpec::sequence>());
   if (a.batch > 0) {
-    require_no_set_of(a, "--batch", a.batch, key_path<&ZeroSpec::train_batch_size>());
-    given.sets.push_back(fmt::format("{}={}", key_path<&ZeroSpec::train_batch_size>(), a.batch));
+    set_by_option(given, a, "--batch", a.batch, key_path<&ZeroSpec::train_batch_size>());
     given.sets.push_back(key_path<&ZeroSpec::accumulation_steps>() + "=null");
   }
   given.sets.insert(given.sets.end(), a.sets.begin(), a.sets.end());

@@ -119,14 +119,14 @@ nlohmann::ordered_json machines_json(const std::vector<ShippedMachine>& machines
 
 }  // namespace
 
-ExitStatus machines_command(const MachinesArguments& a) {
+ExitStatus machines_command(const std::string& format) {
   const std::vector<ShippedMachine> machines = shipped_machines();
   if (machines.empty())
     throw DeckError(
         "no machine files: neither share/shardmark/inputs/machines of the installation nor "
         "inputs/machines of the source tree is where the program expects it: install the program "
         "again, or give a machine file by its path");
-  print_out(a.format == "json" ? machines_json(machines).dump(2) + "\n" : machines_text(machines));
+  print_out(format == "json" ? machines_json(machines).dump(2) + "\n" : machines_text(machines));
   return ExitStatus::valid;
 }
 

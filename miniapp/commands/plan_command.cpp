@@ -130,8 +130,7 @@ ExitStatus plan_command(const PlanArguments& a) {
   LoadedDeck loaded = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks);
   Deck& deck = loaded.deck;
   const Batch batch = infer_batch(deck, a.ranks);
-  Profile profile;
-  profile.ranks_per_node = a.ranks_per_node;
+  const Profile profile{.ranks_per_node = a.ranks_per_node};
   const auto fit = apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
   const Program program = build_legal_program(deck, batch, a.ranks, a.rank, profile);
   const Budgets budgets = deck_budgets(deck, a.ranks_per_node);

@@ -14,7 +14,6 @@
 #include <io/files/durable_file.hpp>
 #include <io/machine/machine_file.hpp>
 #include <miniapp/commands/commands.hpp>
-#include <miniapp/predict/cost.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/html/page.hpp>
 #include <miniapp/report/standard_output.hpp>
@@ -31,20 +30,17 @@ using PredictJson = nlohmann::ordered_json;
 PredictedPoint predict(Deck deck, const Machine& machine, int ranks, int per_node,
                        UnfitTime unfit) {
   const Batch batch = infer_batch(deck, ranks);
-  Profile profile;
-  profile.ranks_per_node = std::min(ranks, per_node);
+  const Profile profile{.ranks_per_node = std::min(ranks, per_node)};
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
   return predict_point(deck, machine, ranks, profile.ranks_per_node, unfit);
 }
 
 AdviseCase question_of(const GivenDeck& given, const Machine& machine, const PredictedPoint& p) {
-  AdviseCase question;
-  question.deck = given.deck;
-  question.sets = given.sets;
-  question.machine = &machine;
-  question.ranks = p.ranks;
-  question.ranks_per_node = p.ranks_per_node;
-  return question;
+  return {.deck = given.deck,
+          .sets = given.sets,
+          .machine = &machine,
+          .ranks = p.ranks,
+          .ranks_per_node = p.ranks_per_node};
 }
 
 // A page, and a trace of the step on the most ranks for which there is a time.
@@ -78,15 +74,11 @@ PredictJson answer_json(const Deck& deck, const Machine& machine,
   return json;
 }
 
-bool all_timed(const std::vector<PredictedPoint>& points) {
-  return std::ranges::all_of(points, &PredictedPoint::timed);
-}
-
 }  // namespace
 
-ExitStatus machine_check_command(const MachineCheckArguments& a) {
-  const Machine machine = read_machine_file(a.file);
-  std::string text = fmt::format("{}: {}\n", a.file, standing(machine));
+ExitStatus machine_check_command(const std::string& file) {
+  const Machine machine = read_machine_file(file);
+  std::string text = fmt::format("{}: {}\n", file, standing(machine));
   const std::vector<std::string> said = check_machine(machine);
   for (const std::string& sentence : said) text += fmt::format("  {}\n", sentence);
   if (said.empty()) text += "  nothing is missing, nothing is absurd\n";
@@ -122,7 +114,8 @@ ExitStatus predict_command(const PredictArguments& a) {
     print_out(note_lines(deck) + prediction_text(deck, machine, points) +
               (one ? "  " + next_text : ""));
   }
-  return all_timed(points) ? ExitStatus::valid : ExitStatus::memory;
+  const bool all_timed = std::ranges::all_of(points, &PredictedPoint::timed);
+  return all_timed ? ExitStatus::valid : ExitStatus::memory;
 }
 
 }  // namespace shardmark

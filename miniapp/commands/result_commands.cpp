@@ -81,8 +81,8 @@ void add_runs(const std::string& path, std::vector<Ranked>& runs, std::string& l
 ExitStatus submit_command(const SubmitArguments& arguments) {
   submit(arguments);
   const Submission submission = read_submission(arguments.out);
-  std::string text = fmt::format("{}: {}\n", arguments.out,
-                                 plural(static_cast<std::int64_t>(submission.runs.size()), "run"));
+  std::string text =
+      fmt::format("{}: {}\n", arguments.out, plural(std::ssize(submission.runs), "run"));
   const ExitStatus status = describe_runs(submission, text);
   if (const auto empty = empty_entries(submission); !empty.empty())
     text += fmt::format("still empty in the form: {}; give them by --form NAME=TEXT\n",
@@ -96,8 +96,8 @@ ExitStatus submit_command(const SubmitArguments& arguments) {
   return status;
 }
 
-ExitStatus verify_command(const VerifyArguments& arguments) try {
-  const Submission submission = read_submission(arguments.archive);
+ExitStatus verify_command(const std::string& archive) try {
+  const Submission submission = read_submission(archive);
   std::string text;
   const ExitStatus status = describe_runs(submission, text);
   if (const auto empty = empty_entries(submission); !empty.empty())

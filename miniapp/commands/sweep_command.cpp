@@ -19,8 +19,7 @@ void plan_point(const SweepArguments& a, SweepPoint& point) {
   Deck deck = read_deck(a.deck, sets_of(a, point.at), DeckUse::plan, point.at.ranks).deck;
   const int ranks = point.at.ranks;
   const Batch batch = infer_batch(deck, ranks);
-  Profile profile;
-  profile.ranks_per_node = std::min(ranks, a.ranks_per_node);
+  const Profile profile{.ranks_per_node = std::min(ranks, a.ranks_per_node)};
   apply_fit(deck, batch, ranks, profile, deck_fit_budget(deck));
   const Program program = build_legal_program(deck, batch, ranks, 0, profile);
   if (a.machine.empty()) {

@@ -51,9 +51,8 @@ ExitStatus trace_command(const TraceArguments& a) {
   if (!a.machine.empty()) machine = read_machine_file(a.machine);
   Deck deck = read_deck(a.deck, a.sets, DeckUse::plan, a.ranks).deck;
   const Batch batch = infer_batch(deck, a.ranks);
-  Profile profile;
-  profile.ranks_per_node =
-      std::min(a.ranks, ranks_of_a_node(a.ranks_per_node, machine.value_or(Machine{})));
+  const int per_node = ranks_of_a_node(a.ranks_per_node, machine.value_or(Machine{}));
+  const Profile profile{.ranks_per_node = std::min(a.ranks, per_node)};
   if (machine) require_ranks(*machine, a.machine, a.ranks, profile.ranks_per_node);
   apply_fit(deck, batch, a.ranks, profile, deck_fit_budget(deck));
   const PriceOptions options = price_options(deck, profile.ranks_per_node);
@@ -79,8 +78,8 @@ ExitStatus trace_command(const TraceArguments& a) {
   if (!groups.empty()) {
     const std::string file = chakra_groups_file(name);
     replace_file(a.out, file, groups.dump() + "\n", output_remedy);
-    text += fmt::format("{}/{}: the ranks of {}\n", a.out, file,
-                        plural(static_cast<std::int64_t>(groups.size()), "group"));
+    text +=
+        fmt::format("{}/{}: the ranks of {}\n", a.out, file, plural(std::ssize(groups), "group"));
   }
   print_out(text);
   return ExitStatus::valid;

@@ -89,6 +89,14 @@ std::string budget_source_of(const Deck& deck, const Machine& machine, int ranks
   return shared(machine.node.disk_bytes, "disks");
 }
 
+MemoryFit empty_fit(const Deck& deck, const Machine& machine, int ranks_per_node) {
+  MemoryFit fit;
+  fit.budgets = budgets_of(deck, machine, ranks_per_node);
+  for (const Tier t : all_values<Tier>)
+    if (fit.budgets[t]) fit.budget_source[t] = budget_source_of(deck, machine, ranks_per_node, t);
+  return fit;
+}
+
 }  // namespace
 
 bool is_tight(std::int64_t bytes, const std::optional<std::int64_t>& budget) {
@@ -144,9 +152,7 @@ std::string MemoryFit::tightness() const {
 }
 
 std::int64_t MemoryFit::most_missing() const {
-  std::int64_t most = missing_together;
-  for (const Need& need : tiers) most = std::max(most, need.missing);
-  return most;
+  return std::max(missing_together, std::ranges::max(tiers, {}, &Need::missing).missing);
 }
 
 std::string MemoryFit::lack() const {
@@ -159,25 +165,12 @@ std::string MemoryFit::lack() const {
   return refusal;
 }
 
-namespace {
-
-MemoryFit empty_fit(const Deck& deck, const Machine& machine, int ranks_per_node) {
-  MemoryFit fit;
-  fit.budgets = budgets_of(deck, machine, ranks_per_node);
-  for (const Tier t : all_values<Tier>)
-    if (fit.budgets[t]) fit.budget_source[t] = budget_source_of(deck, machine, ranks_per_node, t);
-  return fit;
-}
-
-}  // namespace
-
 MemoryFit memory_fit(const Deck& deck, const Program& own, const Machine& machine,
                      int ranks_per_node) {
   MemoryFit fit = empty_fit(deck, machine, ranks_per_node);
   const auto shared = shared_budget(deck, machine, fit.budgets);
   include(fit, own, ranks_per_node, shared);
-  Profile profile;
-  profile.ranks_per_node = ranks_per_node;
+  const Profile profile{.ranks_per_node = ranks_per_node};
   for (const int rank : heaviest_ranks(deck, own.world))
     if (rank != own.rank)
       include(fit, build_program(deck, own.batch, own.world, rank, profile), ranks_per_node,

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/plan/build/legal_program.hpp>
+#include <core/plan/interpret/print.hpp>
 #include <core/plan/price/event_costs.hpp>
 #include <core/plan/price/step_interval.hpp>
 #include <core/plan/work/step_work.hpp>
@@ -41,8 +42,7 @@ std::vector<Program> other_classes(const Deck& deck, const Program& own, int ran
   std::vector<Program> others;
   std::set<int> planned{own.rank};
   std::set<std::uint64_t> known{signature(own)};
-  Profile profile;
-  profile.ranks_per_node = ranks_per_node;
+  const Profile profile{.ranks_per_node = ranks_per_node};
   const auto plan = [&](int rank) {
     if (rank >= own.world || !planned.insert(rank).second) return;
     Program other = build_program(deck, own.batch, own.world, rank, profile);
@@ -61,10 +61,6 @@ double slowest(const std::vector<PricedStep>& ranks, double stragglers) {
   for (const PricedStep& r : ranks)
     step = std::max(step, r.step_s + (stragglers - 1) * std::max(0.0, r.step_s - r.exposed_s));
   return step;
-}
-
-double peak_of(const Machine& machine, Dtype dtype) {
-  return machine.device.peak_flops[dtype];
 }
 
 // What the step is, before anybody asks how long it takes.
@@ -130,7 +126,7 @@ PredictedPoint predict_program(const Deck& deck, const Program& program, const M
     include(slowest(price(ranks, in_placement(machine, placement.core_to_core_s), options),
                     stragglers));
   if (p.step_s > 0) p.tokens_per_s = p.tokens / p.step_s;
-  const double peak = peak_of(machine, program.precision.computes_in()) * program.world;
+  const double peak = machine.device.peak_flops[program.precision.computes_in()] * program.world;
   const double model_flops = model_flops_per_token(program.model) * p.tokens;
   if (peak > 0 && p.step_s > 0 && model_flops > 0 && deck.run.compute == Compute::train) {
     p.mfu = model_flops / (p.step_s * peak);
@@ -182,8 +178,7 @@ PriceOptions price_options(const Deck& deck, int ranks_per_node) {
 PredictedPoint predict_point(const Deck& deck, const Machine& machine, int ranks,
                              int ranks_per_node, UnfitTime unfit) {
   const Batch batch = infer_batch(deck, ranks);
-  Profile profile;
-  profile.ranks_per_node = std::min(ranks, ranks_per_node);
+  const Profile profile{.ranks_per_node = std::min(ranks, ranks_per_node)};
   Program program = build_legal_program(deck, batch, ranks, 0, profile);
   MemoryFit memory = memory_fit(deck, program, machine, profile.ranks_per_node);
   const bool timed = memory.fits() || unfit == UnfitTime::predicted;
@@ -244,6 +239,16 @@ nlohmann::ordered_json point_json(const PredictedPoint& p) {
           {"limited_by", p.limited_by()},
           {"extrapolates", p.extrapolates},
           {"notes", p.notes}};
+}
+
+void add_cost(nlohmann::ordered_json& json, const PredictedPoint& p) {
+  const Footprint bytes = footprint(p.program);
+  nlohmann::ordered_json& peaks = json["memory_at_peak"] = nlohmann::ordered_json::object();
+  for (const Tier t : all_values<Tier>)
+    if (bytes[t].peak_bytes > 0) peaks[std::string(to_string(t))] = category_json(bytes[t].at_peak);
+  const Volume volume = steady_volume(p.program);
+  json["volume"] = volume_json(volume);
+  json["per_parameter"] = volume_per_parameter(p.program, volume);
 }
 
 }  // namespace shardmark

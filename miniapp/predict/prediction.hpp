@@ -2,8 +2,10 @@
 // A deck's step time on a machine, for given numbers of ranks.
 #pragma once
 
+#include <array>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <nlohmann/json_fwd.hpp>
@@ -85,6 +87,17 @@ PriceOptions price_options(const Deck& deck, int ranks_per_node);
 
 /// A point as `predict --format json` and report.json print it.
 nlohmann::ordered_json point_json(const PredictedPoint& point);
+/// Adds "memory_at_peak": {tier: {category: bytes}}, "volume": {op: {"calls", "elems", "bytes"}}
+/// and "per_parameter" to `json`.
+void add_cost(nlohmann::ordered_json& json, const PredictedPoint& point);
+
+/// Kinds of memory, of which each has several categories: "states" (param, grad, master, momentum,
+/// variance), "activations", "buffers" (bucket, gathered, staging), "workspaces".
+struct MemoryKind {
+  std::string_view name;
+  std::int64_t (*bytes)(const CategoryBytes& at_peak);
+};
+extern const std::array<MemoryKind, 4> memory_kinds;
 
 /// What a machine file's figures stand on: one sentence.
 std::string standing(const Machine& machine);

@@ -23,7 +23,7 @@ CommandHelp advise_help() {
            "The machine need not exist; inputs/machines describes several. The command uses "
            "neither MPI nor a GPU."},
       .options =
-          {optional_deck_argument(),
+          {deck_argument(false),
            model_options()[0],
            model_options()[1],
            model_options()[2],
@@ -33,7 +33,7 @@ CommandHelp advise_help() {
             .value = "N",
             .text = "The number of ranks, which is the number of devices.",
             .required = true},
-           machine_ranks_per_node_option(),
+           ranks_per_node_option(),
            {.name = "--for",
             .value = "FRAMEWORK",
             .text = "Whose settings are advised. Default: torch if run.schedule is torch or the "

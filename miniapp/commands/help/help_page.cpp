@@ -54,51 +54,6 @@ std::string section(std::string_view title, const std::string& body) {
   return body.empty() ? "" : fmt::format("\n{}:\n{}", title, body);
 }
 
-}  // namespace
-
-std::string usage(const CommandHelp& command) {
-  std::string text = command.name.empty() ? "shardmark" : fmt::format("shardmark {}", command.name);
-  for (const OptionHelp& o : command.options)
-    if (o.required && !o.positional()) text += fmt::format(" {} {}", o.name, o.value);
-  if (!command.options.empty()) text += " [OPTIONS]";
-  for (const OptionHelp& o : command.options)
-    if (o.positional()) text += fmt::format(" {}", o.name);
-  if (!commands_below(command.name).empty()) text += " COMMAND ...";
-  return text;
-}
-
-std::string help_page(const CommandHelp& command) {
-  std::string text = fmt::format("Usage: {}\n", usage(command));
-  for (const std::string_view paragraph : command.description)
-    text +=
-        '\n' + (paragraph.starts_with(' ') ? std::string(paragraph) + '\n' : wrapped(paragraph, 0));
-
-  std::string commands;
-  for (const CommandHelp* below : commands_below(command.name)) {
-    const auto inner = commands_below(below->name);
-    if (inner.empty()) commands += row(below->name, below->summary);
-    for (const CommandHelp* last : inner) commands += row(last->name, last->summary);
-  }
-  text += section("Commands", commands);
-  text += section("Arguments", rows_of(command.options, true));
-  text += section("Options", rows_of(command.options, false) +
-                                 row("-h, --help", "Prints this help and exits."));
-
-  std::string statuses, variables, examples;
-  for (const StatusHelp& s : command.statuses)
-    statuses += fmt::format("  {:<2}  ", s.status) + wrapped(s.text, 6).substr(6);
-  for (const VariableHelp& v : command.environment)
-    variables += wrapped(v.name, 2) + wrapped(v.text, 6);
-  for (const ExampleHelp& e : command.examples)
-    examples += wrapped(e.line, 2, " \\") + wrapped(e.text, 6);
-  text += section("Exit status", statuses);
-  text += section("Environment", variables);
-  text += section("Examples", examples);
-  return text;
-}
-
-namespace {
-
 // Text as roff takes it literally: backslashes and hyphens escaped, quoted words bold, and no line
 // that a leading dot or quote would make a request.
 std::string roff(std::string_view text) {
@@ -176,6 +131,47 @@ std::string command_section(const CommandHelp& c) {
 }
 
 }  // namespace
+
+std::string usage(const CommandHelp& command) {
+  std::string text = command.name.empty() ? "shardmark" : fmt::format("shardmark {}", command.name);
+  for (const OptionHelp& o : command.options)
+    if (o.required && !o.positional()) text += fmt::format(" {} {}", o.name, o.value);
+  if (!command.options.empty()) text += " [OPTIONS]";
+  for (const OptionHelp& o : command.options)
+    if (o.positional()) text += fmt::format(" {}", o.name);
+  if (!commands_below(command.name).empty()) text += " COMMAND ...";
+  return text;
+}
+
+std::string help_page(const CommandHelp& command) {
+  std::string text = fmt::format("Usage: {}\n", usage(command));
+  for (const std::string_view paragraph : command.description)
+    text +=
+        '\n' + (paragraph.starts_with(' ') ? std::string(paragraph) + '\n' : wrapped(paragraph, 0));
+
+  std::string commands;
+  for (const CommandHelp* below : commands_below(command.name)) {
+    const auto inner = commands_below(below->name);
+    if (inner.empty()) commands += row(below->name, below->summary);
+    for (const CommandHelp* last : inner) commands += row(last->name, last->summary);
+  }
+  text += section("Commands", commands);
+  text += section("Arguments", rows_of(command.options, true));
+  text += section("Options", rows_of(command.options, false) +
+                                 row("-h, --help", "Prints this help and exits."));
+
+  std::string statuses, variables, examples;
+  for (const StatusHelp& s : command.statuses)
+    statuses += fmt::format("  {:<2}  ", s.status) + wrapped(s.text, 6).substr(6);
+  for (const VariableHelp& v : command.environment)
+    variables += wrapped(v.name, 2) + wrapped(v.text, 6);
+  for (const ExampleHelp& e : command.examples)
+    examples += wrapped(e.line, 2, " \\") + wrapped(e.text, 6);
+  text += section("Exit status", statuses);
+  text += section("Environment", variables);
+  text += section("Examples", examples);
+  return text;
+}
 
 std::string man_page(const std::string& version) {
   const CommandHelp& program = program_help();

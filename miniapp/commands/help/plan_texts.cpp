@@ -21,7 +21,9 @@ CommandHelp plan_help() {
                    .value = "R",
                    .text = "The rank whose plan is printed, from 0.",
                    .preset = "0"},
-                  ranks_per_node_option(),
+                  ranks_per_node_option("How many ranks share a node, and with it the budgets of "
+                                        "host memory and files.",
+                                        "1"),
                   {.name = "--format",
                    .value = "FORMAT",
                    .text = "Text to read, JSON for scripts, or a graph for Graphviz.",

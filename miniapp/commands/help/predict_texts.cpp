@@ -18,7 +18,7 @@ CommandHelp predict_help() {
            "with --deepspeed. For one number of ranks the answer ends with the next best change.",
            "The machine need not exist. The command uses neither MPI nor a GPU and does not look "
            "at this machine. What lies outside of what was measured is said."},
-      .options = {optional_deck_argument(),
+      .options = {deck_argument(false),
                   model_options()[0],
                   model_options()[1],
                   model_options()[2],
@@ -34,7 +34,7 @@ CommandHelp predict_help() {
                    .value = "N,...",
                    .text = "The numbers of ranks to predict.",
                    .preset = "1"},
-                  machine_ranks_per_node_option(),
+                  ranks_per_node_option(),
                   {.name = "--ignore-memory",
                    .text = "Predicts a time also for what does not fit in memory."},
                   format_option(),

@@ -106,11 +106,9 @@ CommandHelp sweep_help() {
                   {.name = "--ranks",
                    .value = "N,N",
                    .text = "The rank counts to plan for; only with --plan."},
-                  {.name = "--ranks-per-node",
-                   .value = "N",
-                   .text = "How many ranks share a node, and with it the budgets of host memory "
-                           "and files; 0: as many as the machine file says, without one 1.",
-                   .preset = "0"},
+                  ranks_per_node_option(
+                      "How many ranks share a node, and with it the budgets of host memory "
+                      "and files; 0: as many as the machine file says, without one 1."),
                   machine_option(false),
                   out_option("The folder for the table, the page and the points.",
                              "shardmark-sweep")},

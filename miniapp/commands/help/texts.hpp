@@ -9,21 +9,14 @@
 
 namespace shardmark {
 
-/// The argument `DECK`.
-inline OptionHelp deck_argument() {
+/// The argument `DECK`; some commands can do without it.
+inline OptionHelp deck_argument(bool required = true) {
   return {.name = "DECK",
           .text =
               "The input deck: a JSON file, or the name of a shipped deck. `shardmark --help` "
               "shows a small one, and `shardmark decks` lists the shipped ones.",
           .offer = Offer::deck,
-          .required = true};
-}
-
-/// The argument `DECK` of a command that can do without it.
-inline OptionHelp optional_deck_argument() {
-  OptionHelp help = deck_argument();
-  help.required = false;
-  return help;
+          .required = required};
 }
 
 /// The options that stand for a deck: `--model`, `--deepspeed` and `--sequence`.
@@ -60,20 +53,11 @@ inline OptionHelp ranks_option() {
           .required = true};
 }
 
-/// The option `--ranks-per-node`.
-inline OptionHelp ranks_per_node_option() {
-  return {.name = "--ranks-per-node",
-          .value = "N",
-          .text = "How many ranks share a node, and with it the budgets of host memory and files.",
-          .preset = "1"};
-}
-
-/// The option `--ranks-per-node` of commands that need a machine file.
-inline OptionHelp machine_ranks_per_node_option() {
-  return {.name = "--ranks-per-node",
-          .value = "N",
-          .text = "How many ranks share a node; 0: as many as the machine file says.",
-          .preset = "0"};
+/// The option `--ranks-per-node`, by default that of commands that need a machine file.
+inline OptionHelp ranks_per_node_option(
+    std::string_view text = "How many ranks share a node; 0: as many as the machine file says.",
+    std::string_view preset = "0") {
+  return {.name = "--ranks-per-node", .value = "N", .text = text, .preset = preset};
 }
 
 /// The option `--machine`.

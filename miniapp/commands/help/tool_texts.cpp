@@ -50,11 +50,8 @@ CommandHelp trace_help() {
       .options = {deck_argument(),
                   set_option(),
                   ranks_option(),
-                  {.name = "--ranks-per-node",
-                   .value = "N",
-                   .text =
-                       "How many ranks share a node; 0: as many as the machine file says, else 1.",
-                   .preset = "0"},
+                  ranks_per_node_option(
+                      "How many ranks share a node; 0: as many as the machine file says, else 1."),
                   machine_option(false),
                   {.name = "--format",
                    .value = "FORMAT",

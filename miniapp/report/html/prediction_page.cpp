@@ -9,7 +9,7 @@
 #include <core/text.hpp>
 #include <miniapp/charts/page.hpp>
 #include <miniapp/charts/text.hpp>
-#include <miniapp/predict/cost.hpp>
+#include <miniapp/predict/prediction.hpp>
 #include <miniapp/report/html/charts.hpp>
 #include <miniapp/report/html/page.hpp>
 #include <miniapp/report/trace_file.hpp>
