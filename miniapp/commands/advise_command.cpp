@@ -21,13 +21,12 @@ using AdviseJson = nlohmann::ordered_json;
 
 AdviseCase case_of(const AdviseArguments& a, const Machine& machine) {
   const GivenDeck given = given_deck(a, "advise");
-  AdviseCase question;
-  question.deck = given.deck;
-  question.sets = given.sets;
-  question.machine = &machine;
-  question.ranks = a.ranks;
-  question.ranks_per_node = ranks_of_a_node(a.ranks_per_node, machine, a.ranks);
-  question.framework = framework_of(a.framework, given.deck, given.sets);
+  AdviseCase question{.deck = given.deck,
+                      .sets = given.sets,
+                      .machine = &machine,
+                      .ranks = a.ranks,
+                      .ranks_per_node = ranks_of_a_node(a.ranks_per_node, machine, a.ranks),
+                      .framework = framework_of(a.framework, given.deck, given.sets)};
   question.exact_rows = std::max(question.exact_rows, static_cast<std::size_t>(a.top));
   require_ranks(machine, a.machine, a.ranks, question.ranks_per_node);
   return question;
@@ -38,12 +37,6 @@ void print_answer(const AdviseArguments& a, const AdviseCase& question, const Ad
   print_out(a.format == "json"
                 ? json.dump(2, ' ', true, AdviseJson::error_handler_t::replace) + "\n"
                 : note_lines(read_deck(question.deck, question.sets, DeckUse::plan).deck) + text);
-}
-
-ExitStatus answer_max_model(const AdviseArguments& a, const AdviseCase& question) {
-  const MaxModels models = max_models(question);
-  print_answer(a, question, max_model_json(question, models), max_model_text(question, models));
-  return ExitStatus::valid;
 }
 
 std::string per_node_words(const AdviseArguments& a) {
@@ -98,7 +91,9 @@ ExitStatus advise_command(const AdviseArguments& a) {
           fmt::format("--max-model beside {}: it has neither a table of networks nor decks to "
                       "write: ask for one at a time",
                       a.networks ? "--networks" : "--write"));
-    return answer_max_model(a, question);
+    const MaxModels models = max_models(question);
+    print_answer(a, question, max_model_json(question, models), max_model_text(question, models));
+    return ExitStatus::valid;
   }
   const Advice advice = advise(question, a.batch);
   WrittenAdvice left;

@@ -18,8 +18,7 @@ namespace {
 constexpr std::int64_t few_layers = 8, more_layers = 16, many_layers = 48;
 
 Program program_of(const AdviseCase& question, const Deck& deck, int rank) {
-  Profile profile;
-  profile.ranks_per_node = question.per_node();
+  const Profile profile{.ranks_per_node = question.per_node()};
   const Batch batch = infer_batch(deck, question.ranks);
   return build_program(deck, batch, question.ranks, rank, profile);
 }
@@ -132,15 +131,14 @@ Candidate evaluate(const AdviseCase& question, const DeckChanges& changes, bool 
     c.schedule = deck.run.schedule;
     c.stage = deck.zero.stage;
     c.parallel = deck.zero.parallel;
-    const Batch batch = infer_batch(deck, question.ranks);
-    c.batch = batch;
+    c.batch = infer_batch(deck, question.ranks);
     c.recomputes = deck.run.activation_checkpointing;
-    c.values = knob_values(deck, batch);
+    c.values = knob_values(deck, c.batch);
     c.exact = exact;
     const StepTime step =
         exact ? judged_exactly(question, deck, c) : judged_quickly(question, deck, c);
     c.step_s = step.seconds;
-    const double tokens = static_cast<double>(batch.global) *
+    const double tokens = static_cast<double>(c.batch.global) *
                           static_cast<double>(std::max<std::int64_t>(1, deck.model.sequence));
     c.tokens_per_s = c.step_s > 0 ? tokens / c.step_s : 0;
     const Cost& critical = step.critical;

@@ -65,8 +65,19 @@ std::string recomputation(const Deck& d, const Batch&) {
   return d.run.activation_checkpointing ? "on" : "off";
 }
 
+Schedule own_schedule(Framework framework) {
+  return framework == Framework::torch ? Schedule::torch : Schedule::deepspeed;
+}
+
+bool is_filled_object(const Json& deck, const char* section) {
+  const auto it = deck.find(section);
+  return it != deck.end() && it->is_object() && !it->empty();
+}
+
+}  // namespace
+
 // clang-format off
-const std::vector<Knob>& all_knobs() {
+const std::vector<Knob>& knobs() {
   using K = ZeroKnobs;
   using T = TorchSpec;
   static const std::vector<Knob> all{
@@ -111,28 +122,18 @@ const std::vector<Knob>& all_knobs() {
 }
 // clang-format on
 
-}  // namespace
-
-bool is_knob(std::string_view key) {
-  return std::ranges::any_of(all_knobs(), [&](const Knob& knob) { return knob.key == key; });
-}
-
 bool is_set(const DeckChanges& changes, std::string_view key) {
   return std::ranges::any_of(changes, [&](const auto& c) { return c.first == key; });
 }
 
-std::span<const Knob> knobs() {
-  return all_knobs();
-}
-
-const Knob& knob_named(std::string_view key) {
-  return *std::find_if(all_knobs().begin(), all_knobs().end(),
-                       [&](const Knob& knob) { return knob.key == key; });
+const Knob* knob_named(std::string_view key) {
+  const auto found = std::ranges::find(knobs(), key, &Knob::key);
+  return found == knobs().end() ? nullptr : &*found;
 }
 
 std::vector<std::string> knob_values(const Deck& deck, const Batch& batch) {
   std::vector<std::string> values;
-  for (const Knob& knob : all_knobs())
+  for (const Knob& knob : knobs())
     values.push_back(knob.value != nullptr ? knob.value(deck, batch) : recorded(knob, deck));
   return values;
 }
@@ -142,23 +143,10 @@ std::vector<KnobChange> knob_changes(const DeckChanges& changes,
                                      const std::vector<std::string>& to) {
   std::vector<KnobChange> found;
   for (std::size_t i = 0; i < std::min(from.size(), to.size()); ++i)
-    if (from[i] != to[i] && is_set(changes, all_knobs()[i].key))
-      found.push_back({all_knobs()[i].key, all_knobs()[i].name, from[i], to[i]});
+    if (from[i] != to[i] && is_set(changes, knobs()[i].key))
+      found.push_back({knobs()[i].key, knobs()[i].name, from[i], to[i]});
   return found;
 }
-
-namespace {
-
-Schedule own_schedule(Framework framework) {
-  return framework == Framework::torch ? Schedule::torch : Schedule::deepspeed;
-}
-
-bool is_filled_object(const Json& deck, const char* section) {
-  const auto it = deck.find(section);
-  return it != deck.end() && it->is_object() && !it->empty();
-}
-
-}  // namespace
 
 std::vector<Schedule> schedules_of(Framework framework) {
   if (framework == Framework::shardmark)
@@ -177,9 +165,9 @@ Framework framework_of(std::string_view name, const std::string& deck,
   return is_filled_object(text, "deepspeed") ? Framework::deepspeed : Framework::shardmark;
 }
 
-std::vector<std::string> sets_for(Framework framework) {
+DeckChanges changes_for(Framework framework) {
   if (framework == Framework::shardmark) return {};
-  return {fmt::format("run.schedule={}", to_string(own_schedule(framework)))};
+  return {{key_path<&RunSpec::schedule>(), std::string(to_string(own_schedule(framework)))}};
 }
 
 }  // namespace shardmark

@@ -4,7 +4,6 @@
 // Who is to carry out the advice: `advise --for`.
 #pragma once
 
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -25,13 +24,10 @@ struct Knob {
 };
 
 /// All knobs, the most important one first.
-std::span<const Knob> knobs();
+const std::vector<Knob>& knobs();
 
-/// The knob of a key of `knobs()`.
-const Knob& knob_named(std::string_view key);
-
-/// Whether the key is one of `knobs()`.
-bool is_knob(std::string_view key);
+/// The knob of a key; null if there is none.
+const Knob* knob_named(std::string_view key);
 
 /// Whether `changes` set the key.
 bool is_set(const DeckChanges& changes, std::string_view key);
@@ -76,7 +72,7 @@ std::vector<Schedule> schedules_of(Framework framework);
 Framework framework_of(std::string_view name, const std::string& deck,
                        const std::vector<std::string>& sets);
 
-/// `--set` arguments with which the deck as it is runs under the framework: none for ShardMark.
-std::vector<std::string> sets_for(Framework framework);
+/// The changes with which the deck as it is runs under the framework: none for ShardMark.
+DeckChanges changes_for(Framework framework);
 
 }  // namespace shardmark

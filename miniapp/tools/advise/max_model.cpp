@@ -7,7 +7,6 @@
 #include <core/plan/build/fit_layers.hpp>
 #include <core/text.hpp>
 #include <io/deck/deck_keys.hpp>
-#include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/tools/advise/max_model.hpp>
 
@@ -26,10 +25,9 @@ double most_parameters(int stage, int ranks, int tensor, double bytes) {
 namespace {
 
 Deck deck_at(const AdviseCase& question, int stage) {
-  std::vector<std::string> sets = question.sets;
-  for (const std::string& set : sets_for(question.framework)) sets.push_back(set);
-  sets.push_back(fmt::format("{}={}", key_path<&ZeroSpec::stage>(), stage));
-  Deck deck = read_deck(question.deck, sets, DeckUse::plan).deck;
+  DeckChanges changes = changes_for(question.framework);
+  changes.emplace_back(key_path<&ZeroSpec::stage>(), std::to_string(stage));
+  Deck deck = changed_deck(question, changes).deck;
   if (deck.model.family == Family::list)
     throw DeckError(deck.path +
                     ": model.family = \"list\": --max-model needs a family whose number "
@@ -55,8 +53,7 @@ MaxModel largest(Deck deck, const Batch& batch, const AdviseCase& question, std:
     m.by_states = most_parameters(m.stage, question.ranks, static_cast<int>(parallel.tensor),
                                   static_cast<double>(budget));
   deck.model.fit = 1.0;
-  Profile profile;
-  profile.ranks_per_node = question.per_node();
+  const Profile profile{.ranks_per_node = question.per_node()};
   const Fit fit =
       fit_layers(deck, batch, question.ranks, profile, {budget, false, "the machine file"});
   m.layers = fit.layers;

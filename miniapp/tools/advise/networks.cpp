@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-
 #include <io/deck/deck_keys.hpp>
-#include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
 #include <miniapp/predict/prediction.hpp>
 #include <miniapp/tools/advise/networks.hpp>
@@ -50,8 +48,8 @@ Machine with_network(Machine m, const NamedNetwork& n, int ranks_per_node) {
 NetworkTable network_table(const AdviseCase& question) {
   NetworkTable table;
   AdviseCase asked = question;
-  for (const std::string& set : sets_for(question.framework)) asked.sets.push_back(set);
-  table.deck = read_deck(asked.deck, asked.sets, DeckUse::plan).deck;
+  for (const std::string& set : sets_of(changes_for(question.framework))) asked.sets.push_back(set);
+  table.deck = changed_deck(asked, {}).deck;
   table.batch = infer_batch(table.deck, asked.ranks);
   std::array<std::vector<Program>, stage_count> programs;  // of the ranks that differ
   for (int stage = 0; stage < stage_count; ++stage) {

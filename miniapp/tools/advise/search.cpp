@@ -240,12 +240,7 @@ std::vector<std::string> given_at_stage(const Advice& advice, const Batch& batch
 // The deck without changes, under a schedule of the framework.
 void judge_given(Advice& advice) {
   const Deck& deck = advice.deck;
-  DeckChanges same;
-  for (const std::string& set : sets_for(advice.question.framework)) {
-    const std::size_t equals = set.find('=');
-    same.emplace_back(set.substr(0, equals), set.substr(equals + 1));
-  }
-  advice.as_given = evaluate(advice.question, same, true);
+  advice.as_given = evaluate(advice.question, changes_for(advice.question.framework), true);
   Batch batch;
   try {
     batch = infer_batch(deck, advice.question.ranks);
@@ -268,45 +263,10 @@ DeckChanges needed_changes(const Advice& advice) {
   for (const auto& change : best.changes) {
     const bool differs =
         std::ranges::any_of(differ, [&](const KnobChange& c) { return c.key == change.first; });
-    if (differs || !is_knob(change.first)) needed.push_back(change);
+    if (differs || knob_named(change.first) == nullptr) needed.push_back(change);
   }
   return evaluate(advice.question, needed, false).values == best.values ? needed : best.changes;
 }
-
-}  // namespace
-
-Advice advise(AdviseCase question, std::int64_t global_batch) {
-  const Deck deck = read_deck(question.deck, question.sets, DeckUse::plan).deck;
-  if (deck.model.fit)
-    throw DeckError(deck.path +
-                    ": model.fit: advise needs a model of a known size: give "
-                    "model.layers instead, or ask with --max-model");
-  Advice advice;
-  advice.question = question;
-  advice.deck = deck;
-  advice.global_batch = checked_batch(deck, question.ranks, global_batch);
-  const CandidateSpace space = space_of(question, deck, advice.global_batch);
-  sort_into(advice, evaluate_all(question, basic_candidates(deck, space), false));
-  std::vector<Candidate> divided = try_degrees(question, deck, space);
-  advice.divisions_tried = !divided.empty();
-  sort_into(advice, std::move(divided));
-  sort_into(advice, evaluate_all(question, refinements(advice, space), false));
-  make_exact(advice);
-  if (advice.candidates.empty()) refuse_all(advice);
-  judge_given(advice);
-  prefer_the_plainest(advice);
-  advice.best_of_stage = best_by_stage(advice.candidates);
-  advice.with_room = fastest_with_room(advice.candidates);
-  advice.of_other_kind = fastest_of_other_kind(advice.candidates);
-  advice.best = predict_point(changed_deck(question, advice.candidates.front().changes).deck,
-                              *question.machine, question.ranks, question.ranks_per_node);
-  advice.crossings = crossings_of(question, advice.best_of_stage);
-  advice.needed = needed_changes(advice);
-  advice.candidates = distinct_but_for_stage(std::move(advice.candidates));
-  return advice;
-}
-
-namespace {
 
 // Sums of the same events in another order differ in their last digits.
 constexpr double same_time = 1e-9;
@@ -349,6 +309,37 @@ std::vector<Candidate> merged(std::vector<Candidate> candidates, const Same& sam
 }
 
 }  // namespace
+
+Advice advise(AdviseCase question, std::int64_t global_batch) {
+  const Deck deck = read_deck(question.deck, question.sets, DeckUse::plan).deck;
+  if (deck.model.fit)
+    throw DeckError(deck.path +
+                    ": model.fit: advise needs a model of a known size: give "
+                    "model.layers instead, or ask with --max-model");
+  Advice advice;
+  advice.question = question;
+  advice.deck = deck;
+  advice.global_batch = checked_batch(deck, question.ranks, global_batch);
+  const CandidateSpace space = space_of(question, deck, advice.global_batch);
+  sort_into(advice, evaluate_all(question, basic_candidates(deck, space), false));
+  std::vector<Candidate> divided = try_degrees(question, deck, space);
+  advice.divisions_tried = !divided.empty();
+  sort_into(advice, std::move(divided));
+  sort_into(advice, evaluate_all(question, refinements(advice, space), false));
+  make_exact(advice);
+  if (advice.candidates.empty()) refuse_all(advice);
+  judge_given(advice);
+  prefer_the_plainest(advice);
+  advice.best_of_stage = best_by_stage(advice.candidates);
+  advice.with_room = fastest_with_room(advice.candidates);
+  advice.of_other_kind = fastest_of_other_kind(advice.candidates);
+  advice.best = predict_point(changed_deck(question, advice.candidates.front().changes).deck,
+                              *question.machine, question.ranks, question.ranks_per_node);
+  advice.crossings = crossings_of(question, advice.best_of_stage);
+  advice.needed = needed_changes(advice);
+  advice.candidates = distinct_but_for_stage(std::move(advice.candidates));
+  return advice;
+}
 
 void merge_idle(std::vector<IdleKey>& keys, const IdleKey& more) {
   auto it = std::ranges::find_if(keys, [&](const IdleKey& k) { return k.key == more.key; });

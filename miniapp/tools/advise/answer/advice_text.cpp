@@ -58,7 +58,7 @@ std::string idle_keys(const std::vector<Candidate>& candidates, std::size_t top)
   for (const auto& [kind, keys] : idle) {
     std::vector<std::string> parts;
     for (const IdleKey& k : keys)
-      parts.push_back(fmt::format("{} ({})", knob_named(k.key).name, join(k.values, ", ")));
+      parts.push_back(fmt::format("{} ({})", knob_named(k.key)->name, join(k.values, ", ")));
     if (!parts.empty())
       text += fmt::format("\nwithout effect here: at stage {} of {}: {}", kind.first,
                           to_string(kind.second), join(parts, ", "));

@@ -102,7 +102,7 @@ std::string what_has_room(const Advice& a) {
 
 // What the deck becomes where it is written for another framework's schedule.
 std::string deck_as_it_is(const Advice& a) {
-  if (sets_for(a.question.framework).empty() || a.as_given.schedule == a.deck.run.schedule)
+  if (changes_for(a.question.framework).empty() || a.as_given.schedule == a.deck.run.schedule)
     return "The deck as it is";
   return fmt::format("The deck under the schedule {}, otherwise as it is,",
                      to_string(a.as_given.schedule));

@@ -9,6 +9,7 @@
 #include <core/plan/interpret/print.hpp>
 #include <io/deck/deck_reader.hpp>
 #include <io/deepspeed/config.hpp>
+#include <io/files/durable_file.hpp>
 #include <io/files/hash.hpp>
 #include <miniapp/tools/advise/answer/print.hpp>
 #include <miniapp/tools/advise/answer/write_decks.hpp>
@@ -22,9 +23,7 @@ using DeckJson = nlohmann::ordered_json;
 void make_folder(const std::string& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error)
-    throw IoError(
-        fmt::format("{}: cannot be made: {}: give another --write", folder, error.message()));
+  if (error) fail_io(folder, "cannot be made", error.message(), "give another --write");
 }
 
 // What one candidate's files contain.
@@ -44,10 +43,8 @@ Written contents(const AdviseCase& question, const Candidate& c) {
   w.deck["name"] = deck.name;
   w.deck["deepspeed"] = w.deepspeed;
   w.deck.erase("hf");  // its values are in the config and in the section run
-  if (deck.run.reentrant)
-    w.deck["run"]["activation_checkpointing"] = "reentrant";
-  else
-    w.deck["run"]["activation_checkpointing"] = deck.run.activation_checkpointing;
+  w.deck["run"]["activation_checkpointing"] =
+      deck.run.reentrant ? DeckJson("reentrant") : DeckJson(deck.run.activation_checkpointing);
   // Paths of a deck start from its own folder.
   if (!deck.data.path.empty() && w.deck.contains("data") && w.deck["data"].contains("path"))
     w.deck["data"]["path"] = fs::absolute(deck.data.path).string();
