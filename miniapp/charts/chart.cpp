@@ -228,10 +228,6 @@ std::string draw(const Chart& chart, double width) {
   return svg.shapes().empty() ? std::string() : svg.str() + legend(entries);
 }
 
-std::string to_html(const Chart& chart) {
-  return at_both_widths([&](double width) { return draw(chart, width); });
-}
-
 std::string titled(std::string_view title, std::string_view note, const std::string& chart) {
   std::string text = fmt::format("<h3>{}</h3>\n", escape(title));
   if (!note.empty()) text += fmt::format("<p class=\"soft\">{}</p>\n", escape(note));

@@ -74,8 +74,6 @@ struct Chart {
 std::vector<LegendEntry> draw_shapes(Svg& svg, const Chart& chart);
 /// The drawing, `width` units wide, with its legend; "" if there is nothing to draw.
 std::string draw(const Chart& chart, double width);
-/// Returns the drawing twice: for wide and for narrow screens.
-std::string to_html(const Chart& chart);
 
 /// "<h3>…</h3>", a sentence below it, and the chart; both texts may be anything.
 std::string titled(std::string_view title, std::string_view note, const std::string& chart);

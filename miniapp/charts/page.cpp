@@ -87,6 +87,17 @@ std::string colour_rules() {
       colour_variables(false), colour_variables(true));
 }
 
+// What a heading says, without its markup.
+std::string without_tags(std::string_view markup) {
+  std::string text;
+  bool inside = false;
+  for (const char c : markup) {
+    inside = c == '<' || (inside && c != '>');
+    if (!inside && c != '>') text += c;
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string document(std::string_view title, std::string_view body) {
@@ -103,21 +114,6 @@ std::string list(const std::vector<std::string>& sentences) {
   for (const std::string& s : sentences) text += "<li>" + escape(s) + "</li>\n";
   return text + "</ul>\n";
 }
-
-namespace {
-
-// What a heading says, without its markup.
-std::string without_tags(std::string_view markup) {
-  std::string text;
-  bool inside = false;
-  for (const char c : markup) {
-    inside = c == '<' || (inside && c != '>');
-    if (!inside && c != '>') text += c;
-  }
-  return text;
-}
-
-}  // namespace
 
 std::string to_html(const Table& table) {
   constexpr std::size_t columns_of_cards = 5;
@@ -150,6 +146,13 @@ std::string to_html(const Table& table) {
   text += "<tbody>\n";
   for (const auto& row : table.rows) cells("td", row, cards);
   return text + "</tbody></table></div>\n";
+}
+
+std::string text_table(std::vector<std::vector<std::string>> rows, std::size_t text_columns,
+                       std::string_view css) {
+  for (auto& row : rows)
+    for (std::string& cell : row) cell = escape(cell);
+  return to_html(Table{"", rows.front(), {rows.begin() + 1, rows.end()}, text_columns, 0, css});
 }
 
 std::string bar(double value, double most, std::string_view css,

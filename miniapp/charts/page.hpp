@@ -30,6 +30,9 @@ struct Table {
 /// The table as HTML. On narrow screens, a table of five columns or more shows each row as a list
 /// of named cells.
 std::string to_html(const Table& table);
+/// A table of any text, of which the first row is the head.
+std::string text_table(std::vector<std::vector<std::string>> rows, std::size_t text_columns = 1,
+                       std::string_view css = {});
 
 /// A bar from 0 to `value`, where `most` is as long as the cell, with a range as a thin line.
 std::string bar(double value, double most, std::string_view css,

@@ -73,41 +73,6 @@ bool occurs(std::string_view shapes, std::string_view css) {
   return false;
 }
 
-}  // namespace
-
-std::string colour_variables(bool dark) {
-  std::string text;
-  for (const NamedColour& c : colours)
-    text += fmt::format("--{}: {};\n  ", c.name, dark ? c.dark : c.light);
-  return text;
-}
-
-std::string class_rules() {
-  std::string text;
-  for (const ClassColour& c : classes)
-    text += fmt::format(".{} {{ --c: var(--{}) }}\n", c.css, c.colour);
-  return text;
-}
-
-std::string plain_class_rules(std::string_view shapes) {
-  std::string text;
-  for (const ClassColour& c : classes)
-    if (occurs(shapes, c.css))
-      text += fmt::format(
-          "rect.{0}, circle.{0}, path.area.{0} {{ fill: {1} }} line.{0}, path.{0} {{ stroke: {1} "
-          "}}\n",
-          c.css, light_colour(c.colour));
-  return text;
-}
-
-std::string_view light_colour(std::string_view name) {
-  for (const NamedColour& c : colours)
-    if (c.name == name) return c.light;
-  throw std::out_of_range(fmt::format("no colour is called {}", name));
-}
-
-namespace {
-
 constexpr double picture_left = 14, title_height = 46, key_height = 20;
 
 /// The legend above a chart, in as many lines as it needs.
@@ -150,6 +115,37 @@ std::string moved_down(double y, const std::string& shapes) {
 }
 
 }  // namespace
+
+std::string colour_variables(bool dark) {
+  std::string text;
+  for (const NamedColour& c : colours)
+    text += fmt::format("--{}: {};\n  ", c.name, dark ? c.dark : c.light);
+  return text;
+}
+
+std::string class_rules() {
+  std::string text;
+  for (const ClassColour& c : classes)
+    text += fmt::format(".{} {{ --c: var(--{}) }}\n", c.css, c.colour);
+  return text;
+}
+
+std::string plain_class_rules(std::string_view shapes) {
+  std::string text;
+  for (const ClassColour& c : classes)
+    if (occurs(shapes, c.css))
+      text += fmt::format(
+          "rect.{0}, circle.{0}, path.area.{0} {{ fill: {1} }} line.{0}, path.{0} {{ stroke: {1} "
+          "}}\n",
+          c.css, light_colour(c.colour));
+  return text;
+}
+
+std::string_view light_colour(std::string_view name) {
+  for (const NamedColour& c : colours)
+    if (c.name == name) return c.light;
+  throw std::out_of_range(fmt::format("no colour is called {}", name));
+}
 
 std::string picture(std::string_view title, std::string_view note, const Chart& chart) {
   Svg drawing(chart_width, chart.height, chart.label);

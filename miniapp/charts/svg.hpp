@@ -50,15 +50,14 @@ inline constexpr double chart_width = 960;
 /// narrow one.
 inline constexpr double half_chart_width = 470;
 
-/// The same drawing for wide screens and for narrow ones, where a wide drawing could only be read
-/// by scrolling; the page's style shows one of them. `draw` takes the width of the drawing and
-/// returns its text; it returns "" if there is nothing to draw.
-template<class Draw>
-std::string at_both_widths(const Draw& draw) {
-  const std::string wide = draw(chart_width);
+/// A Chart or a TimeLine twice: for wide screens and for narrow ones, where a wide drawing could
+/// only be read by scrolling; the page's style shows one of them. "" if there is nothing to draw.
+template<class Drawing>
+std::string to_html(const Drawing& drawing) {
+  const std::string wide = draw(drawing, chart_width);
   if (wide.empty()) return {};
   return "<div class=\"on-wide\">" + wide + "</div><div class=\"on-narrow\">" +
-         draw(half_chart_width) + "</div>\n";
+         draw(drawing, half_chart_width) + "</div>\n";
 }
 
 /// How many ticks an x axis has at most, and how wide a character of its texts is.

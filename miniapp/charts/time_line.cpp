@@ -105,8 +105,4 @@ std::string draw(const TimeLine& t, double width) {
   return svg.str() + legend(t.legend);
 }
 
-std::string to_html(const TimeLine& t) {
-  return at_both_widths([&](double width) { return draw(t, width); });
-}
-
 }  // namespace shardmark::html

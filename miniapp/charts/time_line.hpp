@@ -32,7 +32,5 @@ struct TimeLine {
 /// The drawing, `width` units wide, with its legend. Spans that would lie on the same place become
 /// one, which has the colour of the longest; "" if there is no time.
 std::string draw(const TimeLine& time_line, double width);
-/// Returns the drawing twice: for wide and for narrow screens.
-std::string to_html(const TimeLine& time_line);
 
 }  // namespace shardmark::html

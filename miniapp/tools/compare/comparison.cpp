@@ -155,10 +155,6 @@ class Objections {
   }
 
  private:
-  template<class T>
-  bool any_differ(T Subject::*member) const {
-    return differ(c_.subjects, member);
-  }
   bool one_series() const {
     return c_.scaling.size() == 1 && in_series_.size() == c_.subjects.size();
   }
@@ -179,7 +175,7 @@ class Objections {
 
   // Other numbers of ranks are what a scaling series is about.
   void ranks() {
-    if (!any_differ(&Subject::world)) return;
+    if (c_.same_ranks) return;
     if (!c_.scaling.empty()) {
       for (std::size_t i = 0; i < c_.subjects.size(); ++i)
         if (!in_series_.contains(i))
@@ -205,24 +201,23 @@ class Objections {
       if (row.name.starts_with("model.") || row.name == "run.compute" ||
           row.name == "deepspeed.train_batch_size")
         keys.insert(row.name);
-    const bool all_told = std::ranges::all_of(c_.subjects, &Subject::tells_deck);
-    if (!keys.empty() && all_told)
+    if (!keys.empty() && all_told_)
       list_.push_back("they did not do the same work: " + join(keys, ", ") + " differ");
-    if (any_differ(&Subject::parameters))
+    if (differ(c_.subjects, &Subject::parameters))
       list_.emplace_back(
           "their models have different sizes, so their tokens per second cannot be compared; "
           "tokens per second times parameters can");
   }
 
   void predictions() {
-    if (!any_differ(&Subject::predicted)) return;
-    const bool all_told = std::ranges::all_of(c_.subjects, &Subject::tells_deck);
+    if (!differ(c_.subjects, &Subject::predicted)) return;
     list_.push_back(
         std::string("predictions stand beside measurements") +
-        (all_told ? "" : ", and a prediction of an older program does not tell its deck"));
+        (all_told_ ? "" : ", and a prediction of an older program does not tell its deck"));
   }
 
   const Comparison& c_;
+  const bool all_told_ = std::ranges::all_of(c_.subjects, &Subject::tells_deck);
   std::set<std::size_t> in_series_;
   std::vector<std::string> list_;
 };
@@ -238,8 +233,8 @@ Comparison compare(std::vector<Subject> subjects) {
   c.deck = differences(c.subjects, &Subject::deck);
   c.environment = differences(c.subjects, &Subject::environment);
   c.scaling = scaling_of(c.subjects);
-  c.objections = Objections(c).all();
   c.same_ranks = !differ(c.subjects, &Subject::world);
+  c.objections = Objections(c).all();
   return c;
 }
 

@@ -85,76 +85,59 @@ std::vector<Members> groups_of(const std::vector<Subject>& subjects, bool any_si
   return groups;
 }
 
-/// The runs of one number of ranks.
-class RunsOfRanks {
- public:
-  void add(const Subject& s) { runs_.push_back(&s); }
+// The runs of one number of ranks.
+using Runs = std::vector<const Subject*>;
+using ByRanks = std::map<int, Runs>;
 
-  template<class F>
-  double median_of(const F& value) const {
-    std::vector<double> values;
-    for (const Subject* s : runs_) values.push_back(value(*s));
-    return median(std::move(values));
-  }
+// A run without the figure counts as 0.
+double median_of(const Runs& runs, const char* name) {
+  std::vector<double> values;
+  for (const Subject* s : runs) values.push_back(figure_of(*s, name));
+  return median(std::move(values));
+}
 
-  std::optional<double> median_of(const char* name) const {
-    for (const Subject* s : runs_)
-      if (!s->figures.contains(name)) return std::nullopt;
-    return median_of([&](const Subject& s) { return figure_of(s, name); });
-  }
+// Nothing if a run is without the figure.
+std::optional<double> median_of_all(const Runs& runs, const char* name) {
+  const auto has = [&](const Subject* s) { return s->figures.contains(name); };
+  return std::ranges::all_of(runs, has) ? std::optional(median_of(runs, name)) : std::nullopt;
+}
 
-  ScalingPoint point() const {
-    const auto rate = [](const Subject& s) { return figure_of(s, figure_name::tokens_per_s); };
-    ScalingPoint p;
-    p.ranks = runs_.front()->world;
-    p.nodes = runs_.front()->nodes;
-    p.runs = runs_.size();
-    p.parameters = runs_.front()->parameters;
-    p.layers = runs_.front()->layers;
-    p.tokens = runs_.front()->tokens;
-    p.tokens_per_s = median_of(rate);
-    const auto [low, high] = std::ranges::minmax_element(
-        runs_, [&](const Subject* a, const Subject* b) { return rate(*a) < rate(*b); });
-    p.lowest = rate(**low);
-    p.highest = rate(**high);
-    p.step_p50_s = median_of(figure_name::step_p50);
-    p.exposed_share = median_of(figure_name::exposed_share);
-    return p;
-  }
+bool differ(const Runs& runs, double Subject::*member) {
+  return std::ranges::any_of(runs,
+                             [&](const Subject* s) { return s->*member != runs.front()->*member; });
+}
 
-  bool differ(double Subject::*member) const {
-    return std::ranges::any_of(
-        runs_, [&](const Subject* s) { return s->*member != runs_.front()->*member; });
-  }
-  const std::vector<const Subject*>& runs() const { return runs_; }
-
- private:
-  std::vector<const Subject*> runs_;
-};
-
-using ByRanks = std::map<int, RunsOfRanks>;
+ScalingPoint point_of(const Runs& runs) {
+  const auto rate = [](const Subject* s) { return figure_of(*s, figure_name::tokens_per_s); };
+  const auto [low, high] = std::ranges::minmax_element(runs, {}, rate);
+  const Subject& first = *runs.front();
+  return {.ranks = first.world,
+          .nodes = first.nodes,
+          .runs = runs.size(),
+          .parameters = first.parameters,
+          .layers = first.layers,
+          .tokens = first.tokens,
+          .tokens_per_s = median_of(runs, figure_name::tokens_per_s),
+          .lowest = rate(*low),
+          .highest = rate(*high),
+          .step_p50_s = median_of_all(runs, figure_name::step_p50),
+          .exposed_share = median_of_all(runs, figure_name::exposed_share)};
+}
 
 ScalingKind kind_of(const std::vector<ScalingPoint>& points) {
-  const auto all = [&](auto amount) {
-    return std::ranges::all_of(
-        points, [&](const ScalingPoint& p) { return amount(p) == amount(points.front()); });
+  const ScalingPoint& first = points.front();
+  const auto shares_all = [&](const ScalingPoint& p) { return p.tokens == first.tokens; };
+  const auto has_its_own = [&](const ScalingPoint& p) {  // integers, so that no division rounds
+    return p.tokens * first.ranks == first.tokens * p.ranks;
   };
-  if (points.front().tokens <= 0) return ScalingKind::neither;
-  if (all([](const ScalingPoint& p) { return p.tokens; })) return ScalingKind::strong;
-  // Integers, so that no division rounds.
-  if (std::ranges::all_of(points, [&](const ScalingPoint& p) {
-        return p.tokens * points.front().ranks == points.front().tokens * p.ranks;
-      }))
-    return ScalingKind::weak;
-  return ScalingKind::neither;
+  if (first.tokens <= 0) return ScalingKind::neither;
+  if (std::ranges::all_of(points, shares_all)) return ScalingKind::strong;
+  return std::ranges::all_of(points, has_its_own) ? ScalingKind::weak : ScalingKind::neither;
 }
 
 void add_speedups(ScalingSeries& series, const ByRanks& by_ranks) {
   for (ScalingPoint& p : series.points)
-    p.merit = by_ranks.at(p.ranks).median_of([&](const Subject& s) {
-      return figure_of(s, series.models_differ ? figure_name::parameter_tokens_per_s
-                                               : figure_name::tokens_per_s);
-    });
+    p.merit = median_of(by_ranks.at(p.ranks), series.merit_name());
   const ScalingPoint& first = series.points.front();
   for (ScalingPoint& p : series.points) {
     p.ideal = static_cast<double>(p.ranks) / first.ranks;
@@ -184,12 +167,12 @@ void add_notes(ScalingSeries& series, const ByRanks& by_ranks) {
         "the files do not tell the size of the model: make the predictions again with this "
         "version to have models that differ noticed");
   for (const auto& [ranks, group] : by_ranks) {
-    if (group.differ(&Subject::parameters) || group.differ(&Subject::tokens))
+    if (differ(group, &Subject::parameters) || differ(group, &Subject::tokens))
       series.notes.push_back(fmt::format(
           "the runs on {} differ in model or batch, so their median mixes different work",
           plural(ranks, "rank")));
     std::set<std::string> warnings;
-    for (const Subject* s : group.runs()) warnings.insert(s->warnings.begin(), s->warnings.end());
+    for (const Subject* s : group) warnings.insert(s->warnings.begin(), s->warnings.end());
     for (const std::string& w : warnings)
       series.notes.push_back(fmt::format("{}: {}", plural(ranks, "rank"), w));
   }
@@ -214,7 +197,7 @@ ScalingSeries series_of(const std::vector<Subject>& subjects, const Members& mem
   for (const std::size_t i : members) {
     const Subject& s = subjects[i];
     if (s.predicted || s.result == "VALID")
-      by_ranks[s.world].add(s);
+      by_ranks[s.world].push_back(&s);
     else
       series.notes.push_back(fmt::format("{} is left out: it is {}", s.label,
                                          s.result.empty() ? "of an unknown result" : s.result));
@@ -223,7 +206,7 @@ ScalingSeries series_of(const std::vector<Subject>& subjects, const Members& mem
   series.predicted = any.predicted;
   series.name = text_of(any, "name");
   if (any.predicted) series.name += ", predicted on " + any.environment.at("machine");
-  for (const auto& [ranks, group] : by_ranks) series.points.push_back(group.point());
+  for (const auto& [ranks, group] : by_ranks) series.points.push_back(point_of(group));
   if (series.points.size() < 2) return series;
   series.kind = kind_of(series.points);
   for (const ScalingPoint& p : series.points)
@@ -235,7 +218,7 @@ ScalingSeries series_of(const std::vector<Subject>& subjects, const Members& mem
 
 }  // namespace
 
-std::string_view ScalingSeries::merit_name() const {
+const char* ScalingSeries::merit_name() const {
   return models_differ ? figure_name::parameter_tokens_per_s : figure_name::tokens_per_s;
 }
 

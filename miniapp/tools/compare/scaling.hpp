@@ -34,7 +34,7 @@ struct ScalingPoint {
   std::optional<double> step_p50_s, exposed_share;
   /// Relative to the smallest number of ranks; the ideal is the ratio of ranks. Empty for
   /// `neither`.
-  std::optional<double> speedup, efficiency;
+  std::optional<double> speedup = {}, efficiency = {};
   double ideal = 1;
 
   double merit_per_rank() const { return merit / ranks; }
@@ -50,7 +50,7 @@ struct ScalingSeries {
   std::vector<std::string> notes;     // what a reader must know before using the figures
   std::vector<std::size_t> subjects;  // indices of those that belong to it, left out or not
 
-  std::string_view merit_name() const;
+  const char* merit_name() const;
 };
 
 /// The series among the subjects, whose order makes no difference. Subjects belong together if they
@@ -63,15 +63,8 @@ std::vector<ScalingSeries> scaling_of(const std::vector<Subject>& subjects);
 /// series.
 bool tells_work(const std::string& key);
 
-/// Why the figures are strong or weak scaling, in one sentence.
-std::string scaling_sentence(const ScalingSeries& series);
-
 /// "52.1 k", "12.34 G": four digits, with a prefix of SI from ten thousand on.
 std::string short_amount(double value);
-
-/// The table of a series, the names of the columns first; only columns that say something.
-using ScalingRow = std::vector<std::string>;
-std::vector<ScalingRow> scaling_rows(const ScalingSeries& series);
 
 /// Speed-up and efficiency of a series as drawings, with a table and the notes; empty without
 /// series. Axes are logarithmic if the ranks span more than a factor of 8.

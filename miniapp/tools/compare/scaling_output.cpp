@@ -73,26 +73,7 @@ std::vector<ScalingColumn> columns_of(const ScalingSeries& series) {
   return shown;
 }
 
-std::string series_table(const ScalingSeries& series) {
-  std::vector<std::string> lines = in_columns(scaling_rows(series), {.left = 0});
-  std::string text;
-  for (std::size_t r = 0; r < lines.size(); ++r) {
-    if (r > 0) lines[r] += " " + efficiency_bar(series.points[r - 1].efficiency);
-    text += lines[r].erase(lines[r].find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string short_amount(double value) {
-  static constexpr std::array<const char*, 6> units{"", " k", " M", " G", " T", " P"};
-  std::size_t unit = 0;
-  if (std::abs(value) >= 1e4)
-    while (std::abs(value) >= 1e3 && unit + 1 < units.size()) value /= 1e3, ++unit;
-  return fmt::format("{:.4g}{}", value, units[unit]);
-}
-
+// Why the figures are strong or weak scaling.
 std::string scaling_sentence(const ScalingSeries& series) {
   const ScalingPoint& first = series.points.front();
   const bool grows = std::ranges::is_sorted(series.points, {}, &ScalingPoint::parameters);
@@ -120,9 +101,10 @@ std::string scaling_sentence(const ScalingSeries& series) {
       tokens);
 }
 
-std::vector<ScalingRow> scaling_rows(const ScalingSeries& series) {
+// The table of a series, the names of the columns first.
+std::vector<std::vector<std::string>> scaling_rows(const ScalingSeries& series) {
   const std::vector<ScalingColumn> columns = columns_of(series);
-  std::vector<ScalingRow> rows(1 + series.points.size());
+  std::vector<std::vector<std::string>> rows(1 + series.points.size());
   for (const ScalingColumn& c : columns) {
     rows[0].emplace_back(c.name);
     for (std::size_t i = 0; i < series.points.size(); ++i)
@@ -131,18 +113,15 @@ std::vector<ScalingRow> scaling_rows(const ScalingSeries& series) {
   return rows;
 }
 
-std::string scaling_text(const std::vector<ScalingSeries>& list) {
+std::string series_table(const ScalingSeries& series) {
+  std::vector<std::string> lines = in_columns(scaling_rows(series), {.left = 0});
   std::string text;
-  for (const ScalingSeries& series : list) {
-    text += fmt::format("Scaling{}{}\n  {}\n{}", series.name.empty() ? "" : " of ", series.name,
-                        scaling_sentence(series), series_table(series));
-    for (const std::string& note : series.notes) text += "  " + note + "\n";
-    text += "\n";
+  for (std::size_t r = 0; r < lines.size(); ++r) {
+    if (r > 0) lines[r] += " " + efficiency_bar(series.points[r - 1].efficiency);
+    text += lines[r].erase(lines[r].find_last_not_of(' ') + 1) + "\n";
   }
   return text;
 }
-
-namespace {
 
 using OrderedJson = nlohmann::ordered_json;
 
@@ -168,28 +147,6 @@ OrderedJson scaling_point_json(const ScalingPoint& p) {
           {"step_p50_s", or_null(p.step_p50_s)},
           {"exposed_communication_share", or_null(p.exposed_share)}};
 }
-
-}  // namespace
-
-OrderedJson scaling_json(const std::vector<ScalingSeries>& list) {
-  OrderedJson json = OrderedJson::array();
-  for (const ScalingSeries& series : list) {
-    OrderedJson points = OrderedJson::array();
-    for (const ScalingPoint& p : series.points) points.push_back(scaling_point_json(p));
-    json.push_back({{"name", series.name},
-                    {"predicted", series.predicted},
-                    {"kind", to_string(series.kind)},
-                    {"models_differ", series.models_differ},
-                    {"merit", series.merit_name()},
-                    {"reference_ranks", series.points.front().ranks},
-                    {"sentence", scaling_sentence(series)},
-                    {"points", std::move(points)},
-                    {"notes", series.notes}});
-  }
-  return json;
-}
-
-namespace {
 
 using html::Curve;
 
@@ -237,21 +194,49 @@ std::string efficiency_chart(const ScalingSeries& s) {
   return "<div><h3>Efficiency</h3>\n" + draw(chart, html::half_chart_width) + "</div>\n";
 }
 
-std::string series_html_table(const ScalingSeries& s) {
-  const std::vector<ScalingRow> rows = scaling_rows(s);
-  html::Table table{"", rows.front(), {rows.begin() + 1, rows.end()}, 0, 0, "dense"};
-  for (std::string& cell : table.head) cell = html::escape(cell);
-  for (std::vector<std::string>& row : table.rows)
-    for (std::string& cell : row) cell = html::escape(cell);
-  return to_html(table);
-}
-
 bool has_speedups(const ScalingSeries& s) {
   return std::ranges::all_of(s.points,
                              [](const ScalingPoint& p) { return p.speedup && *p.speedup > 0; });
 }
 
 }  // namespace
+
+std::string short_amount(double value) {
+  static constexpr std::array<const char*, 6> units{"", " k", " M", " G", " T", " P"};
+  std::size_t unit = 0;
+  if (std::abs(value) >= 1e4)
+    while (std::abs(value) >= 1e3 && unit + 1 < units.size()) value /= 1e3, ++unit;
+  return fmt::format("{:.4g}{}", value, units[unit]);
+}
+
+std::string scaling_text(const std::vector<ScalingSeries>& list) {
+  std::string text;
+  for (const ScalingSeries& series : list) {
+    text += fmt::format("Scaling{}{}\n  {}\n{}", series.name.empty() ? "" : " of ", series.name,
+                        scaling_sentence(series), series_table(series));
+    for (const std::string& note : series.notes) text += "  " + note + "\n";
+    text += "\n";
+  }
+  return text;
+}
+
+OrderedJson scaling_json(const std::vector<ScalingSeries>& list) {
+  OrderedJson json = OrderedJson::array();
+  for (const ScalingSeries& series : list) {
+    OrderedJson points = OrderedJson::array();
+    for (const ScalingPoint& p : series.points) points.push_back(scaling_point_json(p));
+    json.push_back({{"name", series.name},
+                    {"predicted", series.predicted},
+                    {"kind", to_string(series.kind)},
+                    {"models_differ", series.models_differ},
+                    {"merit", series.merit_name()},
+                    {"reference_ranks", series.points.front().ranks},
+                    {"sentence", scaling_sentence(series)},
+                    {"points", std::move(points)},
+                    {"notes", series.notes}});
+  }
+  return json;
+}
 
 std::string scaling_html(const std::vector<ScalingSeries>& list) {
   std::string page;
@@ -262,7 +247,7 @@ std::string scaling_html(const std::vector<ScalingSeries>& list) {
       page += "<div class=\"pair\">\n" + speedup_chart(s) + efficiency_chart(s) + "</div>\n" +
               html::legend({{"curve series0", s.predicted ? "predicted" : "measured"},
                             {"curve series5 ideal", "ideal"}});
-    page += series_html_table(s);
+    page += html::text_table(scaling_rows(s), 0, "dense");
     page += html::list(s.notes);
   }
   return page;

@@ -105,47 +105,6 @@ std::string rank_chart(const Noise& noise) {
   return to_html(chart);
 }
 
-std::string table_of(const NoiseRows& rows) {
-  Table table;
-  table.head = rows.front();
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    auto& cells = table.rows.emplace_back(rows[i]);
-    for (std::string& cell : cells) cell = escape(cell);
-  }
-  return to_html(table);
-}
-
-}  // namespace
-
-std::string noise_html(const Noise& n) {
-  std::string page =
-      fmt::format("<header><h1>Noise of {} on {}</h1>\n<p>Quanta of {} µs, {}.</p>\n</header>\n",
-                  plural(n.all.ranks, "rank"), plural(std::ssize(n.hosts), "host"),
-                  n.arguments.quantum_us, escape(n.date));
-  page += "<h2>Delays by host</h2>\n" +
-          rarity_chart(n, chosen(n.hosts), "How rare delays are, by host");
-  page += "<h2>Delays by rank</h2>\n" +
-          rarity_chart(n, chosen(n.ranks), "How rare delays are, by rank") + rank_chart(n);
-  page += "<h2>Quanta without communication, and their delays</h2>\n" + table_of(quanta_rows(n));
-  page += "<h2>Regular interruptions</h2>\n<ul>\n";
-  for (const std::string& sentence : period_sentences(n))
-    page += "<li>" + escape(sentence) + "</li>\n";
-  page += fmt::format(
-              "</ul>\n<h2>Rounds of a quantum and a barrier</h2>\n<p>{}; a barrier alone "
-              "takes {}.</p>\n",
-              plural(n.loop.rounds, "round"), duration(n.loop.barrier_s)) +
-          table_of(loop_rows(n));
-  if (const std::string spread = spread_sentence(n); !spread.empty())
-    page += "<p>" + escape(spread) + "</p>\n";
-  page +=
-      "<h2>Expected delay of the slowest rank in a round</h2>\n<p>If each rank is like one of "
-      "these.</p>\n" +
-      table_of(scale_rows(n));
-  return document("Noise: ShardMark", page);
-}
-
-namespace {
-
 using Object = nlohmann::ordered_json;
 
 double us(double seconds) {
@@ -186,6 +145,31 @@ Object groups(const std::vector<NoiseGroup>& list) {
 }
 
 }  // namespace
+
+std::string noise_html(const Noise& n) {
+  std::string page =
+      fmt::format("<header><h1>Noise of {} on {}</h1>\n<p>Quanta of {} µs, {}.</p>\n</header>\n",
+                  plural(n.all.ranks, "rank"), plural(std::ssize(n.hosts), "host"),
+                  n.arguments.quantum_us, escape(n.date));
+  page += "<h2>Delays by host</h2>\n" +
+          rarity_chart(n, chosen(n.hosts), "How rare delays are, by host");
+  page += "<h2>Delays by rank</h2>\n" +
+          rarity_chart(n, chosen(n.ranks), "How rare delays are, by rank") + rank_chart(n);
+  page += "<h2>Quanta without communication, and their delays</h2>\n" + text_table(quanta_rows(n));
+  page += "<h2>Regular interruptions</h2>\n" + list(period_sentences(n));
+  page += fmt::format(
+              "<h2>Rounds of a quantum and a barrier</h2>\n<p>{}; a barrier alone "
+              "takes {}.</p>\n",
+              plural(n.loop.rounds, "round"), duration(n.loop.barrier_s)) +
+          text_table(loop_rows(n));
+  if (const std::string spread = spread_sentence(n); !spread.empty())
+    page += "<p>" + escape(spread) + "</p>\n";
+  page +=
+      "<h2>Expected delay of the slowest rank in a round</h2>\n<p>If each rank is like one of "
+      "these.</p>\n" +
+      text_table(scale_rows(n));
+  return document("Noise: ShardMark", page);
+}
 
 std::string noise_json(const Noise& n) {
   Object o{{"program", std::string("shardmark ") + version()},

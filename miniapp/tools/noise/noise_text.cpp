@@ -14,28 +14,6 @@ std::string as_text(const NoiseRows& rows) {
   return join(in_columns(rows), "\n") + "\n";
 }
 
-}  // namespace
-
-std::string noise_text(const Noise& noise) {
-  std::string text = fmt::format(
-      "noise of {} on {}: quanta of {} us ({} iterations), {} of work\n",
-      plural(noise.all.ranks, "rank"), plural(std::ssize(noise.hosts), "host"),
-      noise.arguments.quantum_us, noise.iterations, clock_time(noise.all.figures.work_s));
-  text += "\nquanta without communication, and their delays\n" + as_text(quanta_rows(noise));
-  text += "\nregular interruptions\n";
-  for (const std::string& sentence : period_sentences(noise)) text += "  " + sentence + "\n";
-  text += fmt::format("\n{} rounds of a quantum and a barrier (a barrier alone: {})\n",
-                      noise.loop.rounds, duration(noise.loop.barrier_s)) +
-          as_text(loop_rows(noise));
-  if (const std::string spread = spread_sentence(noise); !spread.empty())
-    text += "  " + spread + "\n";
-  return text +
-         "\nexpected delay of the slowest rank in a round, if each rank is like one of these\n" +
-         as_text(scale_rows(noise));
-}
-
-namespace {
-
 constexpr std::size_t most_listed = 16;
 
 std::string percent(double part) {
@@ -66,6 +44,24 @@ std::vector<const NoiseGroup*> listed_ranks(const Noise& noise) {
 }
 
 }  // namespace
+
+std::string noise_text(const Noise& noise) {
+  std::string text = fmt::format(
+      "noise of {} on {}: quanta of {} us ({} iterations), {} of work\n",
+      plural(noise.all.ranks, "rank"), plural(std::ssize(noise.hosts), "host"),
+      noise.arguments.quantum_us, noise.iterations, clock_time(noise.all.figures.work_s));
+  text += "\nquanta without communication, and their delays\n" + as_text(quanta_rows(noise));
+  text += "\nregular interruptions\n";
+  for (const std::string& sentence : period_sentences(noise)) text += "  " + sentence + "\n";
+  text += fmt::format("\n{} rounds of a quantum and a barrier (a barrier alone: {})\n",
+                      noise.loop.rounds, duration(noise.loop.barrier_s)) +
+          as_text(loop_rows(noise));
+  if (const std::string spread = spread_sentence(noise); !spread.empty())
+    text += "  " + spread + "\n";
+  return text +
+         "\nexpected delay of the slowest rank in a round, if each rank is like one of these\n" +
+         as_text(scale_rows(noise));
+}
 
 NoiseRows quanta_rows(const Noise& noise) {
   const std::vector<const NoiseGroup*> ranks = listed_ranks(noise);
