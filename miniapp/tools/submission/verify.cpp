@@ -25,15 +25,9 @@ class Verification {
   Verification(const SubmittedRun& run, VerifiedRun& found)
       : run_(run), facts_(run.report), found_(found) {}
 
-  void verify() {
-    one_by_one();
-    found_.refusals = findings_.take();
-  }
-
- private:
   // A part that cannot be read is a refusal, and the others are still looked at. Without a plan
   // there is nothing to compare with.
-  void one_by_one() {
+  void verify() {
     part([&] { checksum(); });
     part([&] { deck(); });
     if (!part([&] { read_facts(facts_, run_.losses); })) return;
@@ -52,7 +46,9 @@ class Verification {
     part([&] { check_identity(facts_, std::time(nullptr), findings_); });
     part([&] { reference(); });
   }
+  std::vector<std::string> refusals() { return findings_.take(); }
 
+ private:
   template<class Part>
   bool part(Part look) {
     try {
@@ -69,11 +65,6 @@ class Verification {
   }
 
   void refuse(std::string text) { findings_.refuse(std::move(text)); }
-
-  template<class T>
-  void compare(const std::string& what, const T& reported, const T& recomputed) {
-    findings_.compare(what, reported, recomputed);
-  }
 
   // What tables say of the run.
   void summary() {
@@ -103,11 +94,10 @@ class Verification {
     const Json& deck = report_.at("/deck");
     if (Json::parse(run_.deck, nullptr, false) != deck)
       refuse("deck.json is not the deck of the report");
-    compare("deck_hash", report_.text("/deck_hash"), hash_hex(deck.dump(2, ' ', true)));
-    if (deck.contains("name")) compare("name", report_.text("/name"), report_.text("/deck/name"));
+    findings_.compare("deck_hash", report_.text("/deck_hash"), hash_hex(deck.dump(2, ' ', true)));
+    if (deck.contains("name"))
+      findings_.compare("name", report_.text("/name"), report_.text("/deck/name"));
   }
-
-  const std::vector<LossRow>& rows() const { return facts_.rows; }
 
   // The rules of VALID and of official that follow from the losses and the deck, applied again.
   void verdict() {
@@ -119,7 +109,7 @@ class Verification {
                       "handed in",
                       ended, stopped ? " (" + report_.text("/stopped") + ")" : ""));
     Result result;
-    result.rows = rows();
+    result.rows = facts_.rows;
     if (report_.has("/stopped")) result.stopped = report_.text("/stopped");
     judge(planned_.loaded.deck, planned_.program, {}, result);
     for (const Check& check : result.checks)
@@ -135,9 +125,9 @@ class Verification {
       names.insert(one.text("/name"));
       for (const Check& again : result.checks)
         if (again.name == one.text("/name") && of_losses.contains(again.name)) {
-          compare("the check " + again.name, one.text("/detail"), again.detail);
-          compare("the state of the check " + again.name, state,
-                  std::string(to_string(again.state)));
+          findings_.compare("the check " + again.name, one.text("/detail"), again.detail);
+          findings_.compare("the state of the check " + again.name, state,
+                            std::string(to_string(again.state)));
         }
       if (state == to_string(Check::State::fail)) refuse("a check failed: " + one.text("/name"));
       if (state != to_string(Check::State::pass) && state != to_string(Check::State::fail) &&
@@ -168,8 +158,8 @@ class Verification {
 
   void reference() {
     const UsedDeck used = reported_deck(report_);
-    const auto check = check_reference({used.text, planned_.loaded.deck, planned_.program, rows(),
-                                        report_.at("/state_hash"), used.data});
+    const auto check = check_reference({used.text, planned_.loaded.deck, planned_.program,
+                                        facts_.rows, report_.at("/state_hash"), used.data});
     if (check && check->state == Check::State::fail) refuse("reference answers: " + check->detail);
   }
 
@@ -188,7 +178,9 @@ VerifiedRun verify_run(const SubmittedRun& run) {
   found.folder = run.folder;
   if (run.report.contains("name") && run.report["name"].is_string())
     found.name = run.report["name"];
-  Verification(run, found).verify();
+  Verification verification(run, found);
+  verification.verify();
+  found.refusals = verification.refusals();
   return found;
 }
 

@@ -25,8 +25,7 @@ void check_rank_times(const RunFacts& facts, const char* way, const std::vector<
                       Findings& findings) {
   const std::string at = fmt::format("/checkpoints/benchmark/rank_{}_s", way);
   const std::vector<double> ranks = times_of(facts.report, at, findings);
-  findings.compare<std::int64_t>(fmt::format("ranks of rank_{}_s", way),
-                                 static_cast<std::int64_t>(ranks.size()),
+  findings.compare<std::int64_t>(fmt::format("ranks of rank_{}_s", way), std::ssize(ranks),
                                  facts.report.integer("/world"));
   const double sum = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   const double of_ranks = std::accumulate(ranks.begin(), ranks.end(), 0.0);
@@ -46,8 +45,7 @@ void check_benchmark(const RunFacts& facts, Findings& findings) {
   findings.compare("bytes of a checkpoint", bytes, checkpoint_bytes(facts.planned.program));
   for (const char* way : {"write", "read"}) {
     const auto seconds = times_of(report, fmt::format("{}{}_s", at, way), findings);
-    findings.compare<std::int64_t>(fmt::format("timed {}s", way),
-                                   static_cast<std::int64_t>(seconds.size()),
+    findings.compare<std::int64_t>(fmt::format("timed {}s", way), std::ssize(seconds),
                                    facts.planned.loaded.deck.checkpoint.benchmark);
     check_rank_times(facts, way, seconds, findings);
     if (seconds.size() > std::set<double>(seconds.begin(), seconds.end()).size())
@@ -67,7 +65,7 @@ void check_checkpoints(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
   const CheckpointSpec& spec = facts.planned.loaded.deck.checkpoint;
   if (spec.dir.empty()) return;
-  const auto steps = static_cast<std::int64_t>(facts.rows.size());
+  const auto steps = std::ssize(facts.rows);
   const std::int64_t written = report.integer("/checkpoints/written");
   findings.compare("checkpoints written", written, spec.every > 0 ? steps / spec.every : 0);
   if (report.integer("/checkpoints/written_bytes") <

@@ -53,32 +53,6 @@ void check_calls(const std::string& name, const CallTimes& t, const Traffic& tim
     findings.at_most(named("the least time of all timed calls by p50 and p99", least_sum(p)), sum);
 }
 
-}  // namespace
-
-void check_collective_times(const RunFacts& facts, Findings& findings) {
-  const ReportReader& report = facts.report;
-  const Program& program = facts.planned.program;
-  const double worst_s = report.number("/step_seconds/worst");
-  for (std::size_t g = 0; g < program.groups.size(); ++g) {
-    const int group = static_cast<int>(g);
-    const Volume timed = volume_of_runs(program, facts.timed_runs, group);
-    for (const auto& [op, traffic] : volume_of_runs(program, facts.runs, group)) {
-      const std::string name = collective_name(program, {group, op});
-      const std::string at = "/collectives/" + name;
-      const auto it = timed.find(op);
-      const CallTimes t{report.number(at + "/p50_s"), report.number(at + "/p99_s"),
-                        report.number(at + "/late_s"), report.number(at + "/bus_gb_per_s"),
-                        report.has(at + "/routed")};
-      check_calls(name, t, it == timed.end() ? Traffic{} : it->second,
-                  bus_factor(op, program.size_of(group)), worst_s, findings);
-      findings.at_most({"the bus bandwidth of " + name + ", in GB/s,", t.bus_gb_s},
-                       {"what memory carries", limits_of(facts).memory_gb_per_s});
-    }
-  }
-}
-
-namespace {
-
 // The copies of the plan, in the whole run and in a timed step, and how fast they were. On a host
 // the rank's own thread makes the copies between tiers, so that they are in its copies.
 void check_direction(const RunFacts& facts, Direction d, const std::string& at,
@@ -115,6 +89,28 @@ void check_direction(const RunFacts& facts, Direction d, const std::string& at,
 }
 
 }  // namespace
+
+void check_collective_times(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const Program& program = facts.planned.program;
+  const double worst_s = report.number("/step_seconds/worst");
+  for (std::size_t g = 0; g < program.groups.size(); ++g) {
+    const int group = static_cast<int>(g);
+    const Volume timed = volume_of_runs(program, facts.timed_runs, group);
+    for (const auto& [op, traffic] : volume_of_runs(program, facts.runs, group)) {
+      const std::string name = collective_name(program, {group, op});
+      const std::string at = "/collectives/" + name;
+      const auto it = timed.find(op);
+      const CallTimes t{report.number(at + "/p50_s"), report.number(at + "/p99_s"),
+                        report.number(at + "/late_s"), report.number(at + "/bus_gb_per_s"),
+                        report.has(at + "/routed")};
+      check_calls(name, t, it == timed.end() ? Traffic{} : it->second,
+                  bus_factor(op, program.size_of(group)), worst_s, findings);
+      findings.at_most({"the bus bandwidth of " + name + ", in GB/s,", t.bus_gb_s},
+                       {"what memory carries", limits_of(facts).memory_gb_per_s});
+    }
+  }
+}
 
 void check_copies(const RunFacts& facts, Findings& findings) {
   const LinkVolume all = copies_of_runs(facts.planned.program, facts.runs);

@@ -28,13 +28,19 @@ void refuse_faults(const nlohmann::json& variables, Findings& findings) {
     findings.refuse("SHARDMARK_FAULT was set: the run was broken on purpose");
 }
 
+// Clocks of machines without a time service differ by more than such a service allows.
+constexpr std::int64_t clock_slack_s = 3600;
+// Whole seconds are printed, and a time service may set the clock during a run; the check `clocks`
+// allows that much of the timed span.
+constexpr double printed_s = 2, set_part = 0.005;
+
 }  // namespace
 
 void check_environment(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
   const std::int64_t world = report.integer("/world");
   const std::vector<ReportReader> ranks = report.list("/ranks");
-  findings.compare<std::int64_t>("ranks listed", static_cast<std::int64_t>(ranks.size()), world);
+  findings.compare("ranks listed", std::ssize(ranks), world);
   std::set<std::pair<std::string, std::int64_t>> processes;
   std::map<std::string, std::int64_t> of_host;
   std::int64_t place = 0;
@@ -52,16 +58,6 @@ void check_environment(const RunFacts& facts, Findings& findings) {
         {"the ranks on the host of rank 0", static_cast<double>(of_host[ranks[0].text("/host")])});
   if (report.at("/binaries").empty()) findings.refuse("binaries: the program has no hash");
 }
-
-namespace {
-
-// Clocks of machines without a time service differ by more than such a service allows.
-constexpr std::int64_t clock_slack_s = 3600;
-// Whole seconds are printed, and a time service may set the clock during a run; the check `clocks`
-// allows that much of the timed span.
-constexpr double printed_s = 2, set_part = 0.005;
-
-}  // namespace
 
 void check_identity(const RunFacts& facts, std::int64_t now_s, Findings& findings) {
   const std::string id = facts.report.text("/run/id");

@@ -31,7 +31,7 @@ void check_losses(const RunFacts& facts, Findings& findings) {
   if (report.has("/checkpoints/resumed_from"))
     return findings.refuse(
         "the run resumed from a checkpoint: hand in a run that was not interrupted");
-  const auto steps = static_cast<std::int64_t>(rows.size());
+  const auto steps = std::ssize(rows);
   const std::int64_t wanted = run.warmup + run.steps;
   if (facts.was_stopped() ? steps >= wanted : steps != wanted)
     findings.refuse(fmt::format("losses.csv has {} steps, the deck asks for {}", steps, wanted));

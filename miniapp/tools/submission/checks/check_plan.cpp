@@ -47,33 +47,6 @@ void check_fit(const RunFacts& facts, Findings& findings) {
   compare_json("fit", report.at("/fit"), print_json(fit), findings);
 }
 
-}  // namespace
-
-void check_plan(const RunFacts& facts, const std::string& plan, Findings& findings) {
-  const ReportReader& report = facts.report;
-  const Program& p = facts.planned.program;
-  findings.compare("plan_hash", report.text("/plan_hash"), hash_hex(facts.planned.text));
-  if (plan != facts.planned.text) findings.refuse("plan.txt is not the plan of the deck");
-  findings.compare<std::int64_t>("stage", report.integer("/stage"), p.stage);
-  findings.compare("schedule", report.text("/schedule"), std::string(to_string(p.schedule)));
-  findings.compare("reductions", report.text("/reductions"), std::string(to_string(p.reductions)));
-  findings.compare("parameters", report.integer("/parameters"), p.model.parameters);
-  findings.compare("batch", report.integer("/batch/train_batch_size"), p.batch.global);
-  findings.compare("micro-batch", report.integer("/batch/train_micro_batch_size_per_gpu"),
-                   p.batch.micro);
-  findings.compare("accumulation", report.integer("/batch/gradient_accumulation_steps"),
-                   p.batch.accumulation);
-  findings.compare("padded elements", report.integer("/partition/padded"), p.partition.padded);
-  findings.compare("elements per rank", report.integer("/partition/per_rank"),
-                   p.partition.per_rank);
-  findings.compare_number("volume_per_parameter", report.number("/volume_per_parameter"),
-                          volume_per_parameter(p, steady_volume(p)));
-  check_between_nodes(facts, findings);
-  check_fit(facts, findings);
-}
-
-namespace {
-
 // What the report says that learned routing added to a collective.
 Traffic routed_traffic(const ReportReader& report, const std::string& name) {
   const std::string at = "/collectives/" + name + "/routed";
@@ -89,39 +62,6 @@ void check_routed(const std::string& name, const Traffic& routed, const RoutedRa
       {"elements that routing took from " + name, -static_cast<double>(routed.elems)},
       {"what the plan has beyond the rows at home", -static_cast<double>(range.fewest)});
 }
-
-}  // namespace
-
-void check_collectives(const RunFacts& facts, Findings& findings) {
-  const ReportReader& report = facts.report;
-  const Program& program = facts.planned.program;
-  std::set<std::string> reported;
-  for (const auto& item : report.at("/collectives").items()) reported.insert(item.key());
-  for (std::size_t g = 0; g < program.groups.size(); ++g)
-    for (const auto& [op, traffic] : volume_of_runs(program, facts.runs, static_cast<int>(g))) {
-      const std::string name = collective_name(program, {static_cast<int>(g), op});
-      reported.erase(name);
-      const Traffic routed = routed_traffic(report, name);
-      for (const char* side : {"predicted", "measured"}) {
-        const std::string at = "/collectives/" + name + "/" + side;
-        const bool measured = side == std::string_view("measured");
-        const Traffic added = measured ? routed : Traffic{};
-        findings.compare(fmt::format("{} calls of {}", side, name), report.integer(at + "/calls"),
-                         traffic.calls);
-        findings.compare(fmt::format("{} elements of {}", side, name),
-                         report.integer(at + "/elems"), traffic.elems + added.elems);
-        findings.compare(fmt::format("{} bytes of {}", side, name), report.integer(at + "/bytes"),
-                         traffic.bytes + added.bytes);
-      }
-      const bool exchange = static_cast<int>(g) == program.expert_group && op == Op::all_to_all;
-      check_routed(name, routed, exchange ? routed_range(program, facts.runs) : RoutedRange{},
-                   findings);
-    }
-  for (const std::string& name : reported)
-    findings.refuse(fmt::format("collectives: the plan has no {}", printable(name)));
-}
-
-namespace {
 
 // The peaks of each category as the plan has them. A strict run has measured them, and its check
 // `memory` compares them; of a pooled one, only files are allocated by category.
@@ -182,6 +122,58 @@ void check_process(const RunFacts& facts, const EnumArray<Tier, std::int64_t>& p
 }
 
 }  // namespace
+
+void check_plan(const RunFacts& facts, const std::string& plan, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const Program& p = facts.planned.program;
+  findings.compare("plan_hash", report.text("/plan_hash"), hash_hex(facts.planned.text));
+  if (plan != facts.planned.text) findings.refuse("plan.txt is not the plan of the deck");
+  findings.compare<std::int64_t>("stage", report.integer("/stage"), p.stage);
+  findings.compare("schedule", report.text("/schedule"), std::string(to_string(p.schedule)));
+  findings.compare("reductions", report.text("/reductions"), std::string(to_string(p.reductions)));
+  findings.compare("parameters", report.integer("/parameters"), p.model.parameters);
+  findings.compare("batch", report.integer("/batch/train_batch_size"), p.batch.global);
+  findings.compare("micro-batch", report.integer("/batch/train_micro_batch_size_per_gpu"),
+                   p.batch.micro);
+  findings.compare("accumulation", report.integer("/batch/gradient_accumulation_steps"),
+                   p.batch.accumulation);
+  findings.compare("padded elements", report.integer("/partition/padded"), p.partition.padded);
+  findings.compare("elements per rank", report.integer("/partition/per_rank"),
+                   p.partition.per_rank);
+  findings.compare_number("volume_per_parameter", report.number("/volume_per_parameter"),
+                          volume_per_parameter(p, steady_volume(p)));
+  check_between_nodes(facts, findings);
+  check_fit(facts, findings);
+}
+
+void check_collectives(const RunFacts& facts, Findings& findings) {
+  const ReportReader& report = facts.report;
+  const Program& program = facts.planned.program;
+  std::set<std::string> reported;
+  for (const auto& item : report.at("/collectives").items()) reported.insert(item.key());
+  for (std::size_t g = 0; g < program.groups.size(); ++g)
+    for (const auto& [op, traffic] : volume_of_runs(program, facts.runs, static_cast<int>(g))) {
+      const std::string name = collective_name(program, {static_cast<int>(g), op});
+      reported.erase(name);
+      const Traffic routed = routed_traffic(report, name);
+      for (const char* side : {"predicted", "measured"}) {
+        const std::string at = "/collectives/" + name + "/" + side;
+        const bool measured = side == std::string_view("measured");
+        const Traffic added = measured ? routed : Traffic{};
+        findings.compare(fmt::format("{} calls of {}", side, name), report.integer(at + "/calls"),
+                         traffic.calls);
+        findings.compare(fmt::format("{} elements of {}", side, name),
+                         report.integer(at + "/elems"), traffic.elems + added.elems);
+        findings.compare(fmt::format("{} bytes of {}", side, name), report.integer(at + "/bytes"),
+                         traffic.bytes + added.bytes);
+      }
+      const bool exchange = static_cast<int>(g) == program.expert_group && op == Op::all_to_all;
+      check_routed(name, routed, exchange ? routed_range(program, facts.runs) : RoutedRange{},
+                   findings);
+    }
+  for (const std::string& name : reported)
+    findings.refuse(fmt::format("collectives: the plan has no {}", printable(name)));
+}
 
 void check_memory(const RunFacts& facts, Findings& findings) {
   const Program& program = facts.planned.program;

@@ -12,7 +12,7 @@ double median_step(const RunFacts& facts) {
       facts.report.has("/proof") ? reported_proof(facts.report) : ProofResult{};
   std::vector<double> plain, all;
   for (const LossRow& row : facts.timed()) {
-    const auto s = static_cast<std::int64_t>(all.size());
+    const auto s = std::ssize(all);
     all.push_back(row.seconds);
     if (!is_proved(proof, s)) plain.push_back(row.seconds);
   }

@@ -162,15 +162,13 @@ std::vector<RankSteps> check_ranks(const RunFacts& facts, const TimedSteps& step
   std::vector<RankSteps> ranks;
   double caused = 0;
   for (const ReportReader& one : facts.report.list("/rank_steps")) {
-    findings.compare<std::int64_t>("rank of rank_steps", one.integer("/rank"),
-                                   static_cast<std::int64_t>(ranks.size()));
+    findings.compare<std::int64_t>("rank of rank_steps", one.integer("/rank"), std::ssize(ranks));
     ranks.push_back(own_times(one));
     caused += ranks.back().waiting_caused_s;
     check_own_times(fmt::format("rank {}", ranks.size() - 1), ranks.back(), steps, findings);
   }
   const auto world = facts.report.integer("/world");
-  findings.compare<std::int64_t>("ranks of rank_steps", static_cast<std::int64_t>(ranks.size()),
-                                 world);
+  findings.compare<std::int64_t>("ranks of rank_steps", std::ssize(ranks), world);
   // A rank waits no longer than its steps last.
   findings.at_most({"the waiting that all ranks caused per step, in s,", caused},
                    {"the mean step of all ranks", steps.mean() * static_cast<double>(world)});
@@ -218,7 +216,7 @@ void check_slowest(const RunFacts& facts, const TimedSteps& steps,
                    {"that of the slowest rank", slowest.own()});
   if (rank == 0 && report.at("/seconds_per_step") != report.at("/slowest_rank/seconds_per_step"))
     findings.refuse("the slowest rank is rank 0, with other times than those of rank 0");
-  if (rank < 0 || rank >= static_cast<std::int64_t>(ranks.size()))
+  if (rank < 0 || rank >= std::ssize(ranks))
     return findings.refuse(fmt::format("slowest_rank is {}: there is no such rank", rank));
   if (count == 0) return;
   check_own_mean(zero, ranks[0], count, findings);

@@ -27,6 +27,16 @@ constexpr Limits core_16_bits{.tflop_per_s = 8.6, .memory_gb_per_s = 1'100};
 constexpr Limits device_fp32{.tflop_per_s = 1'100, .memory_gb_per_s = 20'000};
 constexpr Limits device_16_bits{.tflop_per_s = 2'500, .memory_gb_per_s = 20'000};
 
+// How many values there are up to the median, from there to the p99, and above it.
+struct Parts {
+  double lower, middle, upper;
+};
+Parts parts_of(std::size_t count) {
+  const std::size_t p50 = percentile_rank(0.5, count), p99 = percentile_rank(0.99, count);
+  return {static_cast<double>(p50), static_cast<double>(p99 - p50),
+          static_cast<double>(count - p99)};
+}
+
 }  // namespace
 
 Limits limits_of(const RunFacts& facts) {
@@ -41,20 +51,6 @@ Limits limits_of(const RunFacts& facts) {
   const Limits& core = narrow ? core_16_bits : core_fp32;
   return {core.tflop_per_s * reserve * threads, core.memory_gb_per_s * reserve * threads};
 }
-
-namespace {
-
-// How many values there are up to the median, from there to the p99, and above it.
-struct Parts {
-  double lower, middle, upper;
-};
-Parts parts_of(std::size_t count) {
-  const std::size_t p50 = percentile_rank(0.5, count), p99 = percentile_rank(0.99, count);
-  return {static_cast<double>(p50), static_cast<double>(p99 - p50),
-          static_cast<double>(count - p99)};
-}
-
-}  // namespace
 
 // The value at the rank of a percentile equals it, and belongs to the part below it.
 double least_sum(const Percentiles& of, double largest) {

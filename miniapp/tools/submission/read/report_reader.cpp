@@ -16,6 +16,27 @@ namespace {
   throw ReportError(fmt::format("report.json: {} {}", pointer, what));
 }
 
+constexpr const char* head = "step,loss,grad_norm,lr,loss_scale,skipped,seconds";
+
+double number(const std::string& cell, int line) {
+  char* end = nullptr;
+  const double value = std::strtod(cell.c_str(), &end);
+  if (cell.empty() || *end != '\0')
+    throw ReportError(
+        fmt::format("losses.csv: line {}: \"{}\" is not a number", line, cell.substr(0, 40)));
+  return value;
+}
+
+constexpr const char* time_form = "%Y-%m-%dT%H:%M:%SZ";  // that of utc_now()
+
+std::int64_t seconds_of(const std::string& text, const std::string& at) {
+  std::tm utc{};
+  const char* end = ::strptime(text.c_str(), time_form, &utc);
+  if (end == nullptr || *end != '\0')
+    throw ReportError(fmt::format("report.json: {} is not a time like 2026-11-23T12:30:00Z", at));
+  return static_cast<std::int64_t>(::timegm(&utc));
+}
+
 }  // namespace
 
 bool ReportReader::has(const std::string& pointer) const {
@@ -58,21 +79,6 @@ std::vector<double> ReportReader::numbers(const std::string& pointer) const {
   return all;
 }
 
-namespace {
-
-constexpr const char* head = "step,loss,grad_norm,lr,loss_scale,skipped,seconds";
-
-double number(const std::string& cell, int line) {
-  char* end = nullptr;
-  const double value = std::strtod(cell.c_str(), &end);
-  if (cell.empty() || *end != '\0')
-    throw ReportError(
-        fmt::format("losses.csv: line {}: \"{}\" is not a number", line, cell.substr(0, 40)));
-  return value;
-}
-
-}  // namespace
-
 std::vector<LossRow> read_losses(const std::string& text) {
   std::istringstream in(text);
   std::string line;
@@ -95,20 +101,6 @@ std::vector<LossRow> read_losses(const std::string& text) {
   }
   return rows;
 }
-
-namespace {
-
-constexpr const char* time_form = "%Y-%m-%dT%H:%M:%SZ";  // that of utc_now()
-
-std::int64_t seconds_of(const std::string& text, const std::string& at) {
-  std::tm utc{};
-  const char* end = ::strptime(text.c_str(), time_form, &utc);
-  if (end == nullptr || *end != '\0')
-    throw ReportError(fmt::format("report.json: {} is not a time like 2026-11-23T12:30:00Z", at));
-  return static_cast<std::int64_t>(::timegm(&utc));
-}
-
-}  // namespace
 
 RunTimes run_times(const ReportReader& report) {
   RunTimes times{.started = report.text("/run/started"), .ended = report.text("/run/ended")};
