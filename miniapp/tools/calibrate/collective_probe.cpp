@@ -5,6 +5,7 @@
 #include <core/clock.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/plan/collective_scratch.hpp>
+#include <miniapp/execute/lane_times.hpp>
 #include <miniapp/ranks/clock_offset.hpp>
 #include <miniapp/tools/calibrate/collective_probe.hpp>
 #include <miniapp/tools/calibrate/samples.hpp>
@@ -92,33 +93,26 @@ double CollectiveProbe::share_of_compute(std::int64_t bytes) {
   Communicator* comm = comm_.get();
   context_.poll = [](void* c) { static_cast<Communicator*>(c)->progress(); };
   context_.poll_arg = comm;
-  const auto compute = [&](double seconds_at_least) {
-    const std::int64_t start_ns = monotonic_ns();
-    int kernels = 0;
-    while (static_cast<double>(monotonic_ns() - start_ns) * 1e-9 < seconds_at_least) {
-      divide(context_, std::ssize(work), Stored(work.data()), 1.5);
-      ++kernels;
-    }
-    return kernels;
-  };
   const auto run_kernels = [&](int kernels) {
     for (int i = 0; i < kernels; ++i) divide(context_, std::ssize(work), Stored(work.data()), 1.5);
   };
-  int kernels = compute(3 * alone);
+  int kernels = 0;
+  for (const std::int64_t start_ns = monotonic_ns(); seconds_since(start_ns) < 3 * alone; ++kernels)
+    run_kernels(1);
   kernels = static_cast<int>(peers_.max(kernels));
   std::vector<double> shares;
   for (int i = 0; i < 5; ++i) {
     peers_.barrier();
     std::int64_t start_ns = monotonic_ns();
     run_kernels(kernels);
-    const double bare = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+    const double bare = seconds_since(start_ns);
     const Collective c = next(Op::all_gather, Dtype::fp32, elems);
     peers_.barrier();
     start_ns = monotonic_ns();
     const Ticket ticket = comm_->start(c);
     run_kernels(kernels);
     comm_->wait(ticket);
-    const double both = static_cast<double>(monotonic_ns() - start_ns) * 1e-9;
+    const double both = seconds_since(start_ns);
     shares.push_back(std::clamp((both - bare) / alone, 0.0, 1.0));
   }
   peers_.max(shares);
