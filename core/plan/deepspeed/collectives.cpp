@@ -23,7 +23,7 @@ void Collectives::declare_scratch() {
     if (stage == 3) need(Op::reduce_scatter, sent);
   }
   if (stage == 3 && knobs.use_all_reduce_for_fetch_params) need(Op::all_reduce, c_.precision.model);
-  if (c_.folds())  // core/plan/deepspeed/folded_gradients.hpp
+  if (c_.folds())
     staged_.need_over(p.mesh.tensor_ranks(), Op::all_reduce, Dtype::fp32, p.partition.padded);
   staged_.declare();
 }
@@ -37,10 +37,7 @@ void Collectives::issue(Op op, Reduction reduction, Operand send, Operand receiv
 
 void Collectives::broadcast_bytes(Operand tensor, int param) {
   const std::int64_t bytes = tensor.elems * dtype_bytes(w_[tensor.slot].dtype);
-  tensor.reads = true, tensor.writes = false;
-  Operand receive = tensor;
-  receive.reads = false, receive.writes = true;
-  const std::vector<Operand> operands{tensor, receive};
+  const std::vector<Operand> operands{w_.read(tensor), w_.write(tensor)};
   w_.collective(Op::broadcast, Reduction::none, Dtype::uint8, bytes, operands, {&param, 1},
                 c_.program.group_of(c_.param(param).holders), 0);
 }
@@ -52,9 +49,7 @@ Collectives::Divided Collectives::divided_by_copies(int buffer, Divisors divisor
 }
 
 void Collectives::divide(Operand data, double divisor) {
-  if (divisor == 1) return;
-  data.reads = data.writes = true;
-  w_.compute(Kernel::scale, {data}).divisor = divisor;
+  if (divisor != 1) w_.compute(Kernel::scale, {w_.update(data)}).divisor = divisor;
 }
 
 Divisors Collectives::predivided() const {
@@ -87,6 +82,28 @@ void Collectives::reduce_to(Operand data, int root, const std::vector<int>& para
     divide(wire, divisor_of(holders));
     issue(Op::reduce, gradient_reduction(), wire, wire, params, root, c_.program.group_of(holders));
   });
+}
+
+void Collectives::correct_folded(int param, Operand grad) {
+  if (!c_.folds()) return;
+  const Param& p = c_.param(param);
+  const double ranks = c_.program.mesh.tensor_ranks();
+  if (p.holders == Holders::of_experts) return divide(grad, ranks);
+  if (p.slice.cuts()) return;
+  const auto average = [&](Operand data) {
+    issue(Op::all_reduce, Reduction::sum, data, data, {}, -1, c_.program.tensor_group);
+    divide(data, ranks);
+  };
+  if (w_[grad.slot].dtype == Dtype::fp32) return average(grad);
+  if (folded_.empty()) folded_.assign(static_cast<std::size_t>(c_.params()), no_slot);
+  const int wire =
+      c_.declare_once(folded_[static_cast<std::size_t>(param)], "folded." + c_.name(param),
+                      Category::bucket, Dtype::fp32, c_.elems(param));
+  w_.acquire(wire);
+  w_.convert(w_.write(wire), w_.read(grad));
+  average(w_.update(wire));
+  w_.convert(w_.write(grad), w_.read(wire));
+  w_.release(wire);
 }
 
 }  // namespace shardmark

@@ -41,6 +41,14 @@ class Collectives : private DeepSpeedPart {
   void reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent,
                  Holders holders);
   void divide(Operand data, double divisor);
+  /// What DeepSpeed does to the whole gradient of a parameter before it is reduced if ranks divide
+  /// layers as well as experts; nothing otherwise. Each rank has the gradients of its own lane's
+  /// rows, as many times as there are ranks (core/plan/write/lane_exchange.hpp). So the gradients
+  /// of experts are divided by that number, and all others that ranks do not divide are averaged,
+  /// in fp32, one tensor after another; most of them are equal already.
+  ///
+  /// Source: DeepSpeed 0.19.8's module_inject/auto_ep_folding.py, reduce_autoep_folding_gradient.
+  void correct_folded(int param, Operand grad);
   /// What the gradients of fewer holders than the partition's ranks are divided by, where a sum
   /// divides by the holders alone: an average is over all ranks, whose samples they all are from.
   double divisor_of(Holders holders) const;
@@ -65,7 +73,8 @@ class Collectives : private DeepSpeedPart {
   }
 
   StagedCollectives staged_;
-  int wires_ = 0;  // numbers the converted buffers
+  int wires_ = 0;            // numbers the converted buffers
+  std::vector<int> folded_;  // by parameter: its gradient in fp32, see correct_folded
 };
 
 template<class Send>
@@ -76,9 +85,9 @@ void Collectives::in_type(Dtype sent, Operand data, Send send, double after) {
   }
   const int wire = w_.slot("wire." + std::to_string(wires_++), Category::bucket, sent, data.elems);
   w_.acquire(wire);
-  w_.convert(w_.write(wire), w_.read(data.slot, data.offset, data.elems));
+  w_.convert(w_.write(wire), w_.read(data));
   send(w_.update(wire));
-  w_.convert(w_.write(data.slot, data.offset, data.elems), w_.read(wire), after);
+  w_.convert(w_.write(data), w_.read(wire), after);
   w_.release(wire);
 }
 

@@ -8,10 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
-#include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/muon.hpp>
-#include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
@@ -20,7 +17,7 @@ namespace shardmark {
 class DeepSpeedSteps : public StepSchedule {
  public:
   DeepSpeedSteps(Program& program, const Deck& deck, const Profile& profile)
-      : c_(program, deck, profile), collectives_(c_), grads_(c_), scalars_(c_) {}
+      : c_(program, deck, profile) {}
 
   StepWriters writers() override { return {c_.program, c_.writer, c_.compute}; }
   bool may_skip() const override { return looks_for_overflow() || skips_by_norm(); }
@@ -76,11 +73,11 @@ class DeepSpeedSteps : public StepSchedule {
   /// one. Returns the slot that is then alive: `grad`, or `converted`.
   int in_master_type(int grad, int& converted, const std::string& suffix);
 
-  DeepSpeedContext c_;
+  StageContext c_;
   PlanWriter& w_ = c_.writer;
-  Collectives collectives_;
-  ModelGradients grads_;
-  StepScalars scalars_;
+  Collectives& collectives_ = c_.collectives;
+  ModelGradients& grads_ = c_.grads;
+  StepScalars& scalars_ = c_.scalars;
   std::unique_ptr<Muon> muon_;  // null if another optimizer updates all parameters
 
  private:

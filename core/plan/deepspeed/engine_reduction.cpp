@@ -9,7 +9,7 @@ namespace {
 using Bucket = std::span<const EngineGradient>;
 
 // Copies between the tensors of a bucket and the flat buffer.
-void copy(DeepSpeedContext& c, Bucket bucket, int flat, bool back, double divisor) {
+void copy(StageContext& c, Bucket bucket, int flat, bool back, double divisor) {
   std::int64_t at = 0;
   for (const EngineGradient& g : bucket) {
     const std::int64_t elems = c.writer[g.slot].elems;
@@ -23,9 +23,9 @@ void copy(DeepSpeedContext& c, Bucket bucket, int flat, bool back, double diviso
 
 // Several tensors are flattened by a copy, reduced, and divided while they are copied back. A
 // single tensor is reduced in place.
-void flush(DeepSpeedContext& c, Collectives& collectives, Bucket bucket, std::int64_t held,
-           Holders holders) {
+void flush(StageContext& c, Bucket bucket, std::int64_t held, Holders holders) {
   PlanWriter& w = c.writer;
+  Collectives& collectives = c.collectives;
   const Divisors divisors = collectives.predivided();
   const Dtype sent = c.precision.comm;
   if (bucket.size() == 1)
@@ -46,14 +46,14 @@ void flush(DeepSpeedContext& c, Collectives& collectives, Bucket bucket, std::in
 
 }  // namespace
 
-void reduce_by_engine(DeepSpeedContext& context, Collectives& collectives,
-                      const std::vector<EngineGradient>& gradients, Holders holders) {
+void reduce_by_engine(StageContext& context, const std::vector<EngineGradient>& gradients,
+                      Holders holders) {
   std::size_t first = 0;
   std::int64_t held = 0;
   for (std::size_t i = 0; i < gradients.size(); ++i) {
     held += context.writer[gradients[i].slot].elems;
     if (held <= engine_bucket_elems && i + 1 < gradients.size()) continue;
-    flush(context, collectives, Bucket(gradients).subspan(first, i + 1 - first), held, holders);
+    flush(context, Bucket(gradients).subspan(first, i + 1 - first), held, holders);
     first = i + 1;
     held = 0;
   }

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
+#include <core/plan/deepspeed/stage_part.hpp>
 
 namespace shardmark {
 
@@ -21,7 +21,7 @@ struct EngineGradient {
 
 /// Reduces the tensors, which have one type, over the ranks that hold the parameters. A bucket is
 /// full once it holds more than `engine_bucket_elems` elements.
-void reduce_by_engine(DeepSpeedContext& context, Collectives& collectives,
-                      const std::vector<EngineGradient>& gradients, Holders holders = Holders::all);
+void reduce_by_engine(StageContext& context, const std::vector<EngineGradient>& gradients,
+                      Holders holders = Holders::all);
 
 }  // namespace shardmark

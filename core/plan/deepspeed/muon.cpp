@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <core/plan/deepspeed/muon.hpp>
+#include <core/plan/model/muon_sizes.hpp>
 
 namespace shardmark {
 namespace {
@@ -31,6 +32,26 @@ MuonPlacement muon_placement(int stage, bool offloads, bool bf16_optimizer) {
   return row->placement;
 }
 
+void Orthogonalizer::declare(const std::vector<int>& matrices) {
+  if (!c_.program.trains || matrices.empty()) return;
+  std::int64_t bytes = 0;
+  for (const int id : matrices) {
+    const std::vector<std::int64_t>& shape = c_.param(id).shape;
+    bytes =
+        std::max(bytes, muon_workspace(shape[0], shape[1], c_.profile.workspace_cap_bytes).bytes);
+  }
+  workspace_ = w_.slot("muon", Category::workspace, Dtype::uint8, bytes);
+}
+
+void Orthogonalizer::update(int matrix, Operand grad, Operand momentum,
+                            std::optional<Operand> staged) {
+  std::vector<Operand> operands{w_.update(grad)};
+  if (staged) operands.push_back(*staged);
+  operands.push_back(staged ? w_.read(momentum) : w_.update(momentum));
+  if (workspace_ != no_slot) operands.push_back(w_.write(workspace_));
+  w_.compute(Kernel::orthogonalize, operands, {&matrix, 1});
+}
+
 void Muon::make_updates(MuonMoment now, bool first) {
   if (now != placement_.moment) return;
   first_step_ = first;
@@ -45,8 +66,6 @@ void Muon::make_updates(MuonMoment now, bool first) {
       if (mine < dealt.size()) {
         Matrix& m = dealt[mine];
         before(m);
-        m.grad.reads = m.grad.writes = true;
-        m.momentum.reads = true, m.momentum.writes = !m.staged;
         orthogonalizer_.update(m.id, m.grad, m.momentum, m.staged);
         after(m);
       }
@@ -57,10 +76,9 @@ void Muon::make_updates(MuonMoment now, bool first) {
   }
 }
 
-void Muon::count_update(StepScalars& scalars, std::size_t group, Operand update) {
-  update.reads = update.writes = true;
-  if (has_scale()) w_.compute(Kernel::rescale, {update});
-  scalars.add_to_sum(static_cast<int>(group), update);
+void Muon::count_update(std::size_t group, Operand update) {
+  if (has_scale()) w_.compute(Kernel::rescale, {w_.update(update)});
+  scalars_.add_to_sum(static_cast<int>(group), update);
 }
 
 }  // namespace shardmark

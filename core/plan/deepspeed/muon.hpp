@@ -9,8 +9,7 @@
 #include <span>
 #include <vector>
 
-#include <core/plan/deepspeed/orthogonalizer.hpp>
-#include <core/plan/deepspeed/step_scalars.hpp>
+#include <core/plan/deepspeed/stage_part.hpp>
 
 namespace shardmark {
 
@@ -36,11 +35,33 @@ struct MuonPlacement {
 /// The placement of stages 1 to 3. `offloads`: with the optimizer on the host.
 MuonPlacement muon_placement(int stage, bool offloads, bool bf16_optimizer);
 
-/// Writes Muon's updates. A placement's gathers and scatters derive from it.
-class Muon : protected DeepSpeedPart {
+/// The making of updates in a workspace: declares it and writes the events that use it.
+class Orthogonalizer : private DeepSpeedPart {
  public:
-  Muon(DeepSpeedContext& context, MuonPlacement placement)
-      : DeepSpeedPart(context), orthogonalizer_(context), placement_(placement) {}
+  explicit Orthogonalizer(DeepSpeedContext& context) : DeepSpeedPart(context) {}
+
+  /// Start-up: declares the workspace of the largest of `matrices`, which are parameters. A run
+  /// without arithmetic has none.
+  void declare(const std::vector<int>& matrices);
+  void acquire() {
+    if (workspace_ != no_slot) w_.acquire(workspace_);
+  }
+  void release() {
+    if (workspace_ != no_slot) w_.release(workspace_);
+  }
+  /// Makes the update of `matrix` from its gradient, in the gradient's place (u). The new momentum
+  /// goes to `staged` (w), and `momentum` is only read (r); without `staged`, it is replaced (u).
+  void update(int matrix, Operand grad, Operand momentum, std::optional<Operand> staged = {});
+
+ private:
+  int workspace_ = no_slot;
+};
+
+/// Writes Muon's updates. A placement's gathers and scatters derive from it.
+class Muon : protected StagePart {
+ public:
+  Muon(StageContext& context, MuonPlacement placement)
+      : StagePart(context), orthogonalizer_(context), placement_(placement) {}
   Muon(const Muon&) = delete;
   Muon& operator=(const Muon&) = delete;
   virtual ~Muon() = default;
@@ -79,7 +100,7 @@ class Muon : protected DeepSpeedPart {
   /// Iterations lose the scale of the loss, so with the optimizer on the host gradients enter the
   /// momentum without it, and updates get it before they count in the norm.
   bool has_scale() const { return c_.precision.model == Dtype::fp16; }
-  void count_update(StepScalars& scalars, std::size_t group, Operand update);
+  void count_update(std::size_t group, Operand update);
 
   Orthogonalizer orthogonalizer_;
 

@@ -58,8 +58,7 @@ void StepScalars::share_flag() {
 }
 
 void StepScalars::reduce(int slot, Reduction reduction, int group) {
-  const std::vector<Operand> operands{w_.read(slot), w_.write(slot)};
-  w_.collective(Op::all_reduce, reduction, w_[slot].dtype, w_[slot].elems, operands, {}, group);
+  w_.collective(Op::all_reduce, reduction, w_.read(slot), w_.write(slot), {}, group);
 }
 
 void StepScalars::sum_of_squares(int i, const std::vector<Operand>& grads) {
@@ -167,14 +166,12 @@ void StepScalars::begin_gradually(int sums, bool flagged) {
 }
 
 void StepScalars::add_to_sum(int sum, Operand grad) {
-  grad.reads = true, grad.writes = false;
   if (sum < static_cast<int>(sums_.size()))
-    w_.compute(Kernel::grad_norm, {w_.update(sums_[sum]), grad});
+    w_.compute(Kernel::grad_norm, {w_.update(sums_[sum]), w_.read(grad)});
 }
 
 void StepScalars::add_to_flag(Operand grad) {
-  grad.reads = true, grad.writes = false;
-  if (flags_gradually_) w_.compute(Kernel::overflow, {w_.update(flag_), grad});
+  if (flags_gradually_) w_.compute(Kernel::overflow, {w_.update(flag_), w_.read(grad)});
 }
 
 }  // namespace shardmark

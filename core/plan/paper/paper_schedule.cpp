@@ -191,8 +191,7 @@ class PaperSchedule final : public StepSchedule {
 }  // namespace
 
 void write_paper(Program& program, const Deck& deck, const Profile& profile) {
-  PaperSchedule schedule(program, deck, profile);
-  write_steps(schedule);
+  write_steps(PaperSchedule(program, deck, profile));
 }
 
 }  // namespace shardmark

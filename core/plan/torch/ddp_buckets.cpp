@@ -68,4 +68,17 @@ std::vector<int> torch_ready_order(const ModelShape& model) {
   return order;
 }
 
+ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, int world) {
+  ZeroOwners owners{std::vector<int>(model.params.size(), -1), params};
+  std::ranges::stable_sort(
+      owners.order, [&](int a, int b) { return model.params[a].elems > model.params[b].elems; });
+  std::vector<std::int64_t> held(static_cast<std::size_t>(world));
+  for (const int id : owners.order) {
+    const auto least = std::ranges::min_element(held);
+    owners.rank_of[id] = static_cast<int>(least - held.begin());
+    *least += model.params[id].elems;
+  }
+  return owners;
+}
+
 }  // namespace shardmark

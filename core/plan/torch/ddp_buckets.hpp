@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The buckets of DistributedDataParallel: which gradients are reduced together, and in which order.
+// The buckets of DistributedDataParallel: which gradients are reduced together, and in which order;
+// and which rank updates which tensors if ZeroRedundancyOptimizer shares them out.
 //
 // Source: torch 2.15, torch/csrc/distributed/c10d/reducer.cpp, compute_bucket_assignment_by_size,
 // and torch/nn/parallel/distributed.py.
@@ -30,5 +31,15 @@ DdpBuckets first_buckets(const ModelShape& model, const TorchSpec& spec,
 
 /// The order in which PyTorch's backward makes gradients ready.
 std::vector<int> torch_ready_order(const ModelShape& model);
+
+/// By parameter: the rank that updates it under ZeroRedundancyOptimizer, which gives each tensor,
+/// the largest ones first, to the rank that has the fewest elements so far. `order` lists the
+/// tensors as they are given out.
+///
+/// Source: torch 2.15, zero_redundancy_optimizer.py, _partition_parameters.
+struct ZeroOwners {
+  std::vector<int> rank_of, order;
+};
+ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, int world);
 
 }  // namespace shardmark

@@ -1,4 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+// DistributedDataParallel: all ranks hold all states. Gradients are reduced in buckets while
+// backward still runs. Until PyTorch has seen in which order gradients become ready there is one
+// bucket (see ddp_buckets.hpp); then rank 0 tells the others its order, and buckets are made anew.
+//
+// With ZeroRedundancyOptimizer each rank keeps the optimizer states of some tensors, updates those,
+// and broadcasts each of them.
 #include <algorithm>
 #include <numeric>
 
@@ -6,7 +12,6 @@
 
 #include <core/error.hpp>
 #include <core/plan/torch/ddp_reducer.hpp>
-#include <core/plan/torch/ddp_schedule.hpp>
 #include <core/plan/torch/gradient_flow.hpp>
 #include <core/plan/torch/torch_scalars.hpp>
 #include <core/plan/torch/torch_schedule.hpp>
@@ -249,27 +254,13 @@ class DdpSchedule final : public StepSchedule {
 
 }  // namespace
 
-ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, int world) {
-  ZeroOwners owners{std::vector<int>(model.params.size(), -1), params};
-  std::ranges::stable_sort(
-      owners.order, [&](int a, int b) { return model.params[a].elems > model.params[b].elems; });
-  std::vector<std::int64_t> held(static_cast<std::size_t>(world));
-  for (const int id : owners.order) {
-    const auto least = std::ranges::min_element(held);
-    owners.rank_of[id] = static_cast<int>(least - held.begin());
-    *least += model.params[id].elems;
-  }
-  return owners;
-}
-
 void write_ddp(Program& program, const Deck& deck, const Profile& profile) {
   if (program.precision.computes_in() != Dtype::fp32)
     throw DeckError(fmt::format(
         "{}: torch.mp_policy.param_dtype = {}: is an argument of fully_shard, at stages 2 and 3; "
         "stage {} is DistributedDataParallel, which is modelled in fp32",
         deck.path, to_string(program.precision.computes_in()), program.stage));
-  DdpSchedule schedule(program, deck, profile);
-  write_steps(schedule);
+  write_steps(DdpSchedule(program, deck, profile));
 }
 
 }  // namespace shardmark

@@ -220,8 +220,7 @@ class FsdpSchedule final : public StepSchedule {
 }  // namespace
 
 void write_fsdp(Program& program, const Deck& deck, const Profile& profile) {
-  FsdpSchedule schedule(program, deck, profile);
-  write_steps(schedule);
+  write_steps(FsdpSchedule(program, deck, profile));
 }
 
 }  // namespace shardmark

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
@@ -56,9 +55,8 @@ void ExpertExchange::end(bool forward) {
 }
 
 void ExpertExchange::send_counts() {
-  const std::array operands{w_.read(counts_sent_), w_.write(counts_received_)};
-  w_.collective(Op::all_to_all, Reduction::none, Dtype::int32, w_[counts_sent_].elems, operands, {},
-                p_.expert_group);
+  w_.collective(Op::all_to_all, Reduction::none, w_.read(counts_sent_), w_.write(counts_received_),
+                {}, p_.expert_group);
 }
 
 Operand ExpertExchange::own_rows(bool writes) const {
@@ -75,9 +73,7 @@ void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int
     e.module = module_;
     return;
   }
-  const std::array operands{from, into};
-  w_.collective(Op::all_to_all, Reduction::none, w_[from.slot].dtype, from.elems, operands, {},
-                p_.expert_group);
+  w_.collective(Op::all_to_all, Reduction::none, from, into, {}, p_.expert_group);
 }
 
 void ExpertExchange::send_away(bool forward) {

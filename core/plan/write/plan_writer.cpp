@@ -129,8 +129,7 @@ Event& PlanWriter::convert(Operand into, Operand from, double divisor) {
 }
 
 Event& PlanWriter::store(Operand into, Operand from, bool adds) {
-  into.reads = adds, into.writes = true;
-  return adds ? accumulate(into, from) : convert(into, from);
+  return adds ? accumulate(update(into), from) : convert(write(into), from);
 }
 
 void PlanWriter::add_to(int slot, Operand from) {
@@ -157,6 +156,15 @@ Event& PlanWriter::collective(Op op, Reduction reduction, Dtype dtype, std::int6
   return emit(e, operands, params);
 }
 
+Event& PlanWriter::collective(Op op, Reduction reduction, Operand send, Operand receive,
+                              std::span<const int> params, int group, int root,
+                              std::optional<Operand> scratch) {
+  std::vector<Operand> operands{read(send), write(receive)};
+  if (scratch) operands.push_back(*scratch);
+  return collective(op, reduction, program_.slots[send.slot].dtype,
+                    std::max(send.elems, receive.elems), operands, params, group, root);
+}
+
 Event& PlanWriter::exchange(Operand send, Operand receive, std::span<const std::int64_t> to,
                             std::span<const std::int64_t> from, std::int64_t largest_part,
                             std::span<const int> params, int group) {
@@ -175,15 +183,13 @@ Event& PlanWriter::exchange(Operand send, Operand receive, std::span<const std::
 }
 
 Event& PlanWriter::copy(Operand source, Operand destination) {
-  source.reads = true, source.writes = false;
-  destination.writes = true, destination.reads = false;
   const Slot& s = program_.slots[destination.slot];
   Event e;
   e.op = Op::copy;
   const bool files = s.tier == Tier::nvme || program_.slots[source.slot].tier == Tier::nvme;
   e.lane = files ? Lane::disk : Lane::copy;
   e.tier = s.tier, e.category = s.category, e.dtype = s.dtype, e.elems = destination.elems;
-  const std::array<Operand, 2> operands{source, destination};
+  const std::array<Operand, 2> operands{read(source), write(destination)};
   return emit(e, operands, {});
 }
 

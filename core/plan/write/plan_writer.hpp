@@ -7,6 +7,7 @@
 
 #include <array>
 #include <initializer_list>
+#include <optional>
 #include <set>
 #include <span>
 #include <string>
@@ -74,6 +75,10 @@ class PlanWriter {
   Event& collective(Op op, Reduction reduction, Dtype dtype, std::int64_t elems,
                     std::span<const Operand> operands, std::span<const int> params = {},
                     int group = of_partition, int root = -1);
+  /// Sends and receives in the type of the slots. The larger range is that of the whole array.
+  Event& collective(Op op, Reduction reduction, Operand send, Operand receive,
+                    std::span<const int> params = {}, int group = of_partition, int root = -1,
+                    std::optional<Operand> scratch = {});
   /// An all_to_all whose parts may differ: how many elements this rank sends to each rank
   /// and receives from each, and the most that any two ranks exchange.
   Event& exchange(Operand send, Operand receive, std::span<const std::int64_t> to,
@@ -103,6 +108,13 @@ class PlanWriter {
   }
   Operand update(int slot, std::int64_t offset, std::int64_t elems) const {
     return part(slot, offset, elems, true, true);
+  }
+  /// The range of an operand, or a part of it from its element `first` on, whatever it was for.
+  Operand read(const Operand& o) const { return read(o.slot, o.offset, o.elems); }
+  Operand write(const Operand& o) const { return write(o.slot, o.offset, o.elems); }
+  Operand update(const Operand& o) const { return update(o.slot, o.offset, o.elems); }
+  Operand read(const Operand& o, std::int64_t first, std::int64_t elems) const {
+    return read(o.slot, o.offset + first, elems);
   }
 
  private:

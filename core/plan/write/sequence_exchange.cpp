@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
-
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/model/block_sizes.hpp>
 #include <core/plan/write/sequence_exchange.hpp>
@@ -30,10 +28,7 @@ Operand SequenceExchange::own_positions() const {
 
 // DeepSpeed gathers them in each layer, for kernels that derive masks from them.
 void SequenceExchange::gather_positions() {
-  Operand own = own_positions();
-  own.reads = true, own.writes = false;
-  const std::array operands{own, w_.write(positions_)};
-  w_.collective(Op::all_gather, Reduction::none, Dtype::int64, w_[positions_].elems, operands, {},
+  w_.collective(Op::all_gather, Reduction::none, own_positions(), w_.write(positions_), {},
                 p_.sequence_group);
 }
 
@@ -47,20 +42,18 @@ void SequenceExchange::compute(Kernel kernel, const AttentionPlace& at,
 // Tensors in `saved` are counted in its elements, and those in the workspace in bytes.
 Operand SequenceExchange::part(int slot, std::int64_t bytes, std::int64_t elems) const {
   const std::int64_t size = dtype_bytes(w_[slot].dtype);
-  return w_.part(slot, bytes / size, elems * dtype_bytes(w_[sent_].dtype) / size, false, false);
+  return w_.read(slot, bytes / size, elems * dtype_bytes(w_[sent_].dtype) / size);
 }
 
 void SequenceExchange::exchange(const AttentionPlace& at, Way way, Operand from, Operand into,
                                 std::int64_t elems) {
-  from.reads = into.writes = true;
   const bool to_heads = way == Way::to_heads;
   compute(to_heads ? Kernel::split_heads : Kernel::split_tokens, at,
-          {w_.write(sent_, 0, elems), from});
-  const std::array operands{w_.read(sent_, 0, elems), w_.write(received_, 0, elems)};
-  w_.collective(Op::all_to_all, Reduction::none, w_[sent_].dtype, elems, operands, {},
-                p_.sequence_group);
+          {w_.write(sent_, 0, elems), w_.read(from)});
+  w_.collective(Op::all_to_all, Reduction::none, w_.read(sent_, 0, elems),
+                w_.write(received_, 0, elems), {}, p_.sequence_group);
   compute(to_heads ? Kernel::join_tokens : Kernel::join_heads, at,
-          {into, w_.read(received_, 0, elems)});
+          {w_.write(into), w_.read(received_, 0, elems)});
 }
 
 void SequenceExchange::forward(const AttentionPlace& at) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <vector>
 
 #include <core/plan/collective_scratch.hpp>
 #include <core/plan/write/staged_collectives.hpp>
@@ -22,14 +21,11 @@ void StagedCollectives::declare() {
 
 Event& StagedCollectives::issue(Op op, Reduction reduction, Operand send, Operand receive,
                                 std::span<const int> params, int root, int group) {
-  send.reads = true, send.writes = false;
-  receive.writes = true, receive.reads = false;
-  const Dtype dtype = w_[send.slot].dtype;
-  const std::int64_t elems = std::max(send.elems, receive.elems);
-  std::vector<Operand> operands{send, receive};
-  const std::int64_t scratch = bytes_of(size_of(group), op, dtype, elems);
-  if (scratch > 0) operands.push_back(w_.write(scratch_, 0, scratch));
-  return w_.collective(op, reduction, dtype, elems, operands, params, group, root);
+  const std::int64_t bytes =
+      bytes_of(size_of(group), op, w_[send.slot].dtype, std::max(send.elems, receive.elems));
+  std::optional<Operand> scratch;
+  if (bytes > 0) scratch = w_.write(scratch_, 0, bytes);
+  return w_.collective(op, reduction, send, receive, params, group, root, scratch);
 }
 
 }  // namespace shardmark

@@ -49,9 +49,9 @@ void write_integers(PlanWriter& writer, const Program& program, const std::strin
   acquire_zeroed(writer, slot);
   const std::int64_t in = op == Op::all_gather ? elems / program.world : elems;
   const std::int64_t at = op == Op::all_gather ? in * program.rank : 0;
-  const std::vector<Operand> operands{writer.read(slot, at, in), writer.write(slot)};
-  writer.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none, dtype, elems,
-                    operands, {}, of_all, op == Op::broadcast ? 0 : -1);
+  writer.collective(op, op == Op::all_reduce ? Reduction::sum : Reduction::none,
+                    writer.read(slot, at, in), writer.write(slot), {}, of_all,
+                    op == Op::broadcast ? 0 : -1);
   writer.release(slot);
 }
 

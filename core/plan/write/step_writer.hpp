@@ -125,5 +125,8 @@ class StepSchedule {
 
 /// Writes start-up, and steps until a state comes back.
 void write_steps(StepSchedule& schedule);
+inline void write_steps(StepSchedule&& schedule) {
+  write_steps(schedule);
+}
 
 }  // namespace shardmark

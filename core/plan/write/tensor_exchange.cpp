@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <vector>
+#include <optional>
 
 #include <core/plan/collective_scratch.hpp>
 #include <core/plan/write/tensor_exchange.hpp>
@@ -18,12 +18,9 @@ void TensorExchange::begin_micro() {
 }
 
 void TensorExchange::sum(Operand data) {
-  Operand send = data, receive = data;
-  send.reads = receive.writes = true, send.writes = receive.reads = false;
-  std::vector<Operand> operands{send, receive};
-  if (scratch_ != no_slot) operands.push_back(w_.write(scratch_));
-  w_.collective(Op::all_reduce, Reduction::sum, w_[data.slot].dtype, data.elems, operands, {},
-                p_.tensor_group);
+  std::optional<Operand> scratch;
+  if (scratch_ != no_slot) scratch = w_.write(scratch_);
+  w_.collective(Op::all_reduce, Reduction::sum, data, data, {}, p_.tensor_group, -1, scratch);
 }
 
 std::vector<Operand> TensorExchange::begin_gradients(std::span<const Operand> grads) {
@@ -50,10 +47,7 @@ void TensorExchange::sum_gradients(std::span<const Operand> parts, std::span<con
 }
 
 void TensorExchange::gather(Operand own, Operand whole) {
-  own.reads = whole.writes = true, own.writes = whole.reads = false;
-  const std::vector<Operand> operands{own, whole};
-  w_.collective(Op::all_gather, Reduction::none, w_[own.slot].dtype, whole.elems, operands, {},
-                p_.tensor_group);
+  w_.collective(Op::all_gather, Reduction::none, own, whole, {}, p_.tensor_group);
 }
 
 }  // namespace shardmark

@@ -7,7 +7,6 @@
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
 #include <core/plan/deepspeed/deepspeed_steps.hpp>
 #include <core/plan/deepspeed/engine_reduction.hpp>
-#include <core/plan/deepspeed/folded_gradients.hpp>
 #include <core/plan/deepspeed/stage0/stage0_states.hpp>
 #include <core/plan/write/state_writer.hpp>
 
@@ -17,9 +16,7 @@ namespace {
 class Stage0Schedule final : public DeepSpeedSteps {
  public:
   Stage0Schedule(Program& program, const Deck& deck, const Profile& profile)
-      : DeepSpeedSteps(program, deck, profile),
-        states_(c_, collectives_, grads_, scalars_),
-        folded_(c_, collectives_) {}
+      : DeepSpeedSteps(program, deck, profile), states_(c_) {}
 
  private:
   Gradients between_micros() const override { return Gradients::accumulated; }
@@ -43,7 +40,8 @@ class Stage0Schedule final : public DeepSpeedSteps {
 
   void reduce_step() override {
     for (int id : states_.updated())
-      if (c_.folds() && c_.param(id).trained()) folded_.correct(id, w_.update(grads_.slot(id)));
+      if (c_.folds() && c_.param(id).trained())
+        collectives_.correct_folded(id, w_.update(grads_.slot(id)));
     for (const Holders holders : all_values<Holders>) {
       std::vector<EngineGradient> list;
       for (int id : states_.updated()) {
@@ -53,24 +51,19 @@ class Stage0Schedule final : public DeepSpeedSteps {
         if (c_.param(id).use == ParamUse::unused) acquire_zeroed(w_, grad);
         list.push_back({grad, {id}, "." + c_.name(id)});
       }
-      reduce_by_engine(c_, collectives_, list, holders);
+      reduce_by_engine(c_, list, holders);
     }
   }
 
   // The second set has the experts that ranks divide.
   int gradient_sets() const override { return c_.shares_with_experts() ? 2 : 1; }
-  static int set_of(const Param& p) { return p.holders == Holders::all ? 0 : 1; }
-  std::vector<Operand> gradients(int set) const override {
+  std::vector<Operand> gradients(int set) const override { return gradients(set, false); }
+  std::vector<Operand> counted_gradients(int set) const override { return gradients(set, true); }
+  std::vector<Operand> gradients(int set, bool counted) const {
+    const Holders holders = set == 0 ? Holders::all : Holders::of_experts;
     std::vector<Operand> grads;
     for (int id : states_.updated())
-      if (set_of(c_.param(id)) == set) grads.push_back(w_.read(grads_.slot_of(id)));
-    return grads;
-  }
-
-  std::vector<Operand> counted_gradients(int set) const override {
-    std::vector<Operand> grads;
-    for (int id : states_.updated())
-      if (c_.counts(id) && set_of(c_.param(id)) == set)
+      if (c_.param(id).holders == holders && (!counted || c_.counts(id)))
         grads.push_back(w_.read(grads_.slot_of(id)));
     return grads;
   }
@@ -99,15 +92,13 @@ class Stage0Schedule final : public DeepSpeedSteps {
   void drop_gradients() override { grads_.release_all(); }
 
   Stage0States states_;
-  FoldedGradients folded_;
 };
 
 }  // namespace
 
 void write_deepspeed_stage0(Program& program, const Deck& deck, const Profile& profile) {
   program.partition.padded = program.partition.per_rank = program.model.elems;
-  Stage0Schedule schedule(program, deck, profile);
-  write_steps(schedule);
+  write_steps(Stage0Schedule(program, deck, profile));
 }
 
 }  // namespace shardmark

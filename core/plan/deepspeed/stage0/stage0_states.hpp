@@ -9,25 +9,16 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
 #include <core/plan/deepspeed/frozen_params.hpp>
-#include <core/plan/deepspeed/model_gradients.hpp>
-#include <core/plan/deepspeed/orthogonalizer.hpp>
-#include <core/plan/deepspeed/step_scalars.hpp>
+#include <core/plan/deepspeed/muon.hpp>
 #include <core/plan/write/state_slots.hpp>
 
 namespace shardmark {
 
 /// Declares these states and updates them from the gradients of all parameters.
-class Stage0States : private DeepSpeedPart {
+class Stage0States : private StagePart {
  public:
-  Stage0States(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
-               StepScalars& scalars)
-      : DeepSpeedPart(context),
-        collectives_(collectives),
-        grads_(grads),
-        scalars_(scalars),
-        orthogonalizer_(context) {}
+  explicit Stage0States(StageContext& context) : StagePart(context), orthogonalizer_(context) {}
 
   /// Start-up: makes and broadcasts the parameters, and makes the other states.
   void init();
@@ -65,9 +56,6 @@ class Stage0States : private DeepSpeedPart {
   void update_master(const Group& group, const std::vector<int>& params,
                      std::optional<Operand> rounded);
 
-  Collectives& collectives_;
-  ModelGradients& grads_;
-  StepScalars& scalars_;
   Orthogonalizer orthogonalizer_;
   FrozenParams frozen_;
   std::vector<int> updated_;

@@ -19,7 +19,7 @@ class Bf16Schedule final : public FlatSteps {
  public:
   Bf16Schedule(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
       : FlatSteps(program, deck, profile, groups) {
-    if (is_muon(c_.optimizer())) muon_ = muon_of_exchanged_momentum(c_, states_, scalars_, full_);
+    if (is_muon(c_.optimizer())) muon_ = muon_of_exchanged_momentum(c_, states_, full_);
   }
 
  private:
@@ -56,7 +56,7 @@ class Bf16Schedule final : public FlatSteps {
     std::vector<EngineGradient> list;
     for (std::size_t g = 0; g < groups().size(); ++g)
       list.push_back({full_[g], groups()[g].params, states_.suffix(g)});
-    reduce_by_engine(c_, collectives_, list);
+    reduce_by_engine(c_, list);
   }
 
   int gradient_sets() const override { return 1; }
@@ -84,8 +84,7 @@ class Bf16Schedule final : public FlatSteps {
 
 void write_bf16_optimizer(Program& program, const Deck& deck, const Profile& profile,
                           const FlatGroups& groups) {
-  Bf16Schedule schedule(program, deck, profile, groups);
-  write_steps(schedule);
+  write_steps(Bf16Schedule(program, deck, profile, groups));
 }
 
 }  // namespace shardmark

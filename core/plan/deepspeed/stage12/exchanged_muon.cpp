@@ -18,12 +18,10 @@ namespace {
 
 class ExchangedMomentum final : public Muon {
  public:
-  ExchangedMomentum(DeepSpeedContext& context, const FlatStates& states, StepScalars& scalars,
-                    const std::vector<int>& grads)
+  ExchangedMomentum(StageContext& context, const FlatStates& states, const std::vector<int>& grads)
       : Muon(context, muon_placement(context.stage(), false, true)),
         states_(states),
-        scalars_(scalars),
-        grads_(grads),
+        whole_(grads),
         groups_(states.groups().size()),
         whole_grads_(w_),
         whole_momenta_(w_) {}
@@ -146,7 +144,7 @@ class ExchangedMomentum final : public Muon {
     }
     m.grad = w_.update(whole_grads_.whole("whole_gradient", elems));
     w_.acquire(m.grad.slot);
-    w_.convert(w_.write(m.grad.slot), w_.read(grads_[g], states_.flat().offset_of(m.id), elems));
+    w_.convert(w_.write(m.grad.slot), w_.read(whole_[g], states_.flat().offset_of(m.id), elems));
     scalars_.clip_gradient(m.grad);
   }
 
@@ -157,14 +155,13 @@ class ExchangedMomentum final : public Muon {
       w_.convert(w_.write(into, place, own.elems), w_.read(whole, own.first, own.elems));
       w_.release(whole);
     };
-    take(grads_[g], states_.flat().offset_of(m.id) + own.first, m.grad.slot);
+    take(whole_[g], states_.flat().offset_of(m.id) + own.first, m.grad.slot);
     const int momentum = groups_[g].momentum;
     if (m.momentum.slot != momentum) take(momentum, at(g, m.id), m.momentum.slot);
   }
 
   const FlatStates& states_;
-  StepScalars& scalars_;
-  const std::vector<int>& grads_;  // by group: the whole gradients
+  const std::vector<int>& whole_;  // by group: the gradients
   std::vector<Group> groups_;
   std::vector<std::size_t> matrices_;       // groups that have matrices
   SizedSlots whole_grads_, whole_momenta_;  // of one matrix at a time
@@ -172,10 +169,9 @@ class ExchangedMomentum final : public Muon {
 
 }  // namespace
 
-std::unique_ptr<Muon> muon_of_exchanged_momentum(DeepSpeedContext& context,
-                                                 const FlatStates& states, StepScalars& scalars,
+std::unique_ptr<Muon> muon_of_exchanged_momentum(StageContext& context, const FlatStates& states,
                                                  const std::vector<int>& grads) {
-  return std::make_unique<ExchangedMomentum>(context, states, scalars, grads);
+  return std::make_unique<ExchangedMomentum>(context, states, grads);
 }
 
 }  // namespace shardmark

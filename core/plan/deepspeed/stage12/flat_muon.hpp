@@ -13,16 +13,14 @@ namespace shardmark {
 
 /// A rank keeps the whole gradient of each matrix that touches its partition, and its whole
 /// momentum, so it makes the whole update without another collective.
-std::unique_ptr<Muon> muon_of_kept_matrices(DeepSpeedContext& context, const FlatStates& states,
+std::unique_ptr<Muon> muon_of_kept_matrices(StageContext& context, const FlatStates& states,
                                             FlatBuckets& buckets);
 /// The optimizer is on the host, where each rank has its partition of gradients and momentum. Every
 /// rank gathers all matrices.
-std::unique_ptr<Muon> muon_of_host_partitions(DeepSpeedContext& context, const FlatStates& states,
-                                              Collectives& collectives, StepScalars& scalars);
+std::unique_ptr<Muon> muon_of_host_partitions(StageContext& context, const FlatStates& states);
 /// BF16_Optimizer: ranks exchange the momentum of matrices that they share. `grads`: by group, the
 /// whole fp32 gradients, in which the updates of this rank's slices take their places.
-std::unique_ptr<Muon> muon_of_exchanged_momentum(DeepSpeedContext& context,
-                                                 const FlatStates& states, StepScalars& scalars,
+std::unique_ptr<Muon> muon_of_exchanged_momentum(StageContext& context, const FlatStates& states,
                                                  const std::vector<int>& grads);
 
 }  // namespace shardmark

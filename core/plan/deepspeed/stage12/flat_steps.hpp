@@ -13,7 +13,7 @@ namespace shardmark {
 class FlatSteps : public DeepSpeedSteps {
  public:
   FlatSteps(Program& program, const Deck& deck, const Profile& profile, const FlatGroups& groups)
-      : DeepSpeedSteps(program, deck, profile), states_(c_, collectives_, scalars_, groups) {}
+      : DeepSpeedSteps(program, deck, profile), states_(c_, groups) {}
 
   Operand whole_param(int id) const override { return states_.param(id); }
 

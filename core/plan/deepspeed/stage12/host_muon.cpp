@@ -26,12 +26,9 @@ constexpr std::int64_t elem_bytes = 4;  // of fp32 on the host
 
 class HostPartitions final : public Muon {
  public:
-  HostPartitions(DeepSpeedContext& context, const FlatStates& states, Collectives& collectives,
-                 StepScalars& scalars)
+  HostPartitions(StageContext& context, const FlatStates& states)
       : Muon(context, muon_placement(context.stage(), true, false)),
         states_(states),
-        collectives_(collectives),
-        scalars_(scalars),
         momentum_(states.groups().size(), no_slot),
         whole_grads_(w_),
         whole_momenta_(w_),
@@ -151,7 +148,7 @@ class HostPartitions final : public Muon {
     const List grad = grads(batch), momentum = momenta(batch);
     for (const Piece& piece : batch.pieces) {
       if (piece.rank != c_.program.partition_rank()) continue;
-      count_update(scalars_, batch.group, w_.update(grad.whole, piece.into, piece.elems));
+      count_update(batch.group, w_.update(grad.whole, piece.into, piece.elems));
       for (const List& list : {grad, momentum})
         w_.copy(w_.read(list.whole, piece.into, piece.elems),
                 w_.write(list.partition, piece.from, piece.elems));
@@ -201,8 +198,6 @@ class HostPartitions final : public Muon {
   }
 
   const FlatStates& states_;
-  Collectives& collectives_;
-  StepScalars& scalars_;
   std::vector<int> momentum_;  // by group: this rank's partition
   std::vector<Batch> batches_;
   SizedSlots whole_grads_, whole_momenta_;  // of a batch
@@ -211,9 +206,8 @@ class HostPartitions final : public Muon {
 
 }  // namespace
 
-std::unique_ptr<Muon> muon_of_host_partitions(DeepSpeedContext& context, const FlatStates& states,
-                                              Collectives& collectives, StepScalars& scalars) {
-  return std::make_unique<HostPartitions>(context, states, collectives, scalars);
+std::unique_ptr<Muon> muon_of_host_partitions(StageContext& context, const FlatStates& states) {
+  return std::make_unique<HostPartitions>(context, states);
 }
 
 }  // namespace shardmark

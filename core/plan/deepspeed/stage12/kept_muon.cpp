@@ -15,7 +15,7 @@ namespace {
 
 class KeptMatrices final : public Muon {
  public:
-  KeptMatrices(DeepSpeedContext& context, const FlatStates& states, FlatBuckets& buckets)
+  KeptMatrices(StageContext& context, const FlatStates& states, FlatBuckets& buckets)
       : Muon(context, muon_placement(context.stage(), false, false)),
         states_(states),
         buckets_(buckets),
@@ -114,7 +114,7 @@ class KeptMatrices final : public Muon {
   void after(const Matrix& m) override {
     if (updates_ == no_slot) return;
     const Operand update = w_.write(updates_, end_, m.grad.elems);
-    w_.convert(update, w_.read(m.grad.slot, m.grad.offset, m.grad.elems));
+    w_.convert(update, w_.read(m.grad));
     buckets_.replace(m.id, update);
     end_ += m.grad.elems;
   }
@@ -129,7 +129,7 @@ class KeptMatrices final : public Muon {
 
 }  // namespace
 
-std::unique_ptr<Muon> muon_of_kept_matrices(DeepSpeedContext& context, const FlatStates& states,
+std::unique_ptr<Muon> muon_of_kept_matrices(StageContext& context, const FlatStates& states,
                                             FlatBuckets& buckets) {
   return std::make_unique<KeptMatrices>(context, states, buckets);
 }

@@ -6,13 +6,8 @@
 
 namespace shardmark {
 
-FlatBuckets::FlatBuckets(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
-                         StepScalars& scalars, FlatStates& states)
-    : DeepSpeedPart(context),
-      collectives_(collectives),
-      folded_(context, collectives),
-      grads_(grads),
-      scalars_(scalars),
+FlatBuckets::FlatBuckets(StageContext& context, FlatStates& states)
+    : StagePart(context),
       states_(states),
       offload_(context),
       part32_(states.groups().size(), no_slot),
@@ -67,7 +62,7 @@ void FlatBuckets::add(int id) {
     send_bucket(bucket);
     if (contiguous() && c_.knobs.overlap_comm) bucket.current ^= 1;
   }
-  if (hooks_correct()) folded_.correct(id, w_.update(own_tensor(id)));
+  if (hooks_correct()) collectives_.correct_folded(id, w_.update(own_tensor(id)));
   const bool copied = contiguous() && c_.elems(id) <= c_.knobs.reduce_bucket_size;
   if (copied) {
     w_.convert(w_.write(bucket.slot(), bucket.held, c_.elems(id)), w_.read(own_tensor(id)),
@@ -81,7 +76,7 @@ void FlatBuckets::add(int id) {
 void FlatBuckets::correct_all() {
   if (hooks_correct() || !c_.folds()) return;
   for (int id = 0; id < c_.params(); ++id)
-    if (c_.param(id).trained()) folded_.correct(id, w_.update(own_tensor(id)));
+    if (c_.param(id).trained()) collectives_.correct_folded(id, w_.update(own_tensor(id)));
 }
 
 void FlatBuckets::send_bucket(Bucket& bucket) {
@@ -259,7 +254,7 @@ void FlatBuckets::keep_exactly(int id, Operand grad, bool lost) {
   const OwnedSlice own = states_.owned(id);
   const std::int64_t at = states_.flat().offset_of(id) + own.first - states_.own_first(g);
   const Operand sum = w_.update(acquire_exact_partition(g), at, own.elems);
-  if (!lost) w_.accumulate(sum, w_.read(grad.slot, grad.offset + own.first, own.elems));
+  if (!lost) w_.accumulate(sum, w_.read(grad, own.first, own.elems));
   if (c_.offloads() && micro_.last) send_to_host(id, sum);
 }
 

@@ -9,9 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include <core/plan/deepspeed/folded_gradients.hpp>
 #include <core/plan/deepspeed/gradient_offload.hpp>
-#include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/stage12/bucket_messages.hpp>
 #include <core/plan/deepspeed/stage12/stage12_states.hpp>
 #include <core/plan/write/step_writer.hpp>
@@ -19,10 +17,9 @@
 namespace shardmark {
 
 /// Fills, sends and receives the buckets, and keeps the gradients that this rank owns.
-class FlatBuckets : private DeepSpeedPart {
+class FlatBuckets : private StagePart {
  public:
-  FlatBuckets(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
-              StepScalars& scalars, FlatStates& states);
+  FlatBuckets(StageContext& context, FlatStates& states);
 
   /// Whether micro-batches add up in a type of their own.
   bool separate_accum() const { return c_.precision.grad_accum != c_.precision.model; }
@@ -109,7 +106,7 @@ class FlatBuckets : private DeepSpeedPart {
   Operand owned_slice(int id, const OwnedSlice& own) const {
     const Operand& update = replaced_[id];
     if (update.slot == no_slot) return w_.read(part_, part_offset_[id] + own.first, own.elems);
-    return w_.read(update.slot, update.offset + own.first, own.elems);
+    return w_.read(update, own.first, own.elems);
   }
   Bucket& bucket_of(int id);
   void send_bucket(Bucket& bucket);
@@ -144,10 +141,6 @@ class FlatBuckets : private DeepSpeedPart {
   // Whether gradients are reduced one by one as they become ready.
   bool hooks_correct() const { return c_.stage() == 2 || c_.knobs.overlap_comm; }
 
-  Collectives& collectives_;
-  FoldedGradients folded_;
-  ModelGradients& grads_;
-  StepScalars& scalars_;
   FlatStates& states_;
   GradientOffload offload_;
 

@@ -33,12 +33,9 @@ void FlatBuckets::accumulate_on_host(int id, Operand grad) {
   place(id);
   const Operand sum = w_.update(host_sum_, part_offset_[id], c_.elems(id));
   if (!micro_.first) {
-    const Operand before = w_.update(scratch_, 0, c_.elems(id));
+    const Operand before = w_.read(scratch_, 0, c_.elems(id));
     w_.copy(sum, before);
-    Operand into = grad, from = before;
-    into.reads = into.writes = true;
-    from.writes = false;
-    w_.accumulate(into, from);
+    w_.accumulate(w_.update(grad), before);
   }
   w_.copy(grad, sum);
 }
@@ -47,7 +44,7 @@ void FlatBuckets::keep_on_host(int id, Operand grad) {
   if (host_sum_ != no_slot) accumulate_on_host(id, grad);
   if (!micro_.last) return;
   const OwnedSlice own = states_.owned(id);
-  send_to_host(id, w_.read(grad.slot, grad.offset + own.first, own.elems));
+  send_to_host(id, w_.read(grad, own.first, own.elems));
 }
 
 void FlatBuckets::send_to_host(int id, Operand slice) {

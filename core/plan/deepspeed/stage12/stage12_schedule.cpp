@@ -18,11 +18,11 @@ class Stage12Schedule final : public FlatSteps {
   Stage12Schedule(Program& program, const Deck& deck, const Profile& profile,
                   const FlatGroups& groups)
       : FlatSteps(program, deck, profile, groups),
-        buckets_(c_, collectives_, grads_, scalars_, states_),
+        buckets_(c_, states_),
         step_slots_(groups.groups().size()) {
     if (is_muon(c_.optimizer()))
       muon_ = muon_placement(stage(), c_.offloads(), false).gather == MuonGather::partitions
-                  ? muon_of_host_partitions(c_, states_, collectives_, scalars_)
+                  ? muon_of_host_partitions(c_, states_)
                   : muon_of_kept_matrices(c_, states_, buckets_);
   }
 
@@ -178,8 +178,7 @@ void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& 
     program.partition.per_rank += g.partition;
   }
   if (bf16_optimizer) return write_bf16_optimizer(program, deck, profile, groups);
-  Stage12Schedule schedule(program, deck, profile, groups);
-  write_steps(schedule);
+  write_steps(Stage12Schedule(program, deck, profile, groups));
 }
 
 }  // namespace shardmark

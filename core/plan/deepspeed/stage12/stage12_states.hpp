@@ -7,9 +7,8 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
 #include <core/plan/deepspeed/frozen_params.hpp>
-#include <core/plan/deepspeed/step_scalars.hpp>
+#include <core/plan/deepspeed/stage_part.hpp>
 #include <core/plan/partition/flat_groups.hpp>
 #include <core/plan/partition/muon_groups.hpp>
 #include <core/plan/write/state_slots.hpp>
@@ -17,15 +16,10 @@
 namespace shardmark {
 
 /// Declares these states, and updates and gathers the parameters.
-class FlatStates : private DeepSpeedPart {
+class FlatStates : private StagePart {
  public:
-  FlatStates(DeepSpeedContext& context, Collectives& collectives, StepScalars& scalars,
-             const FlatGroups& groups)
-      : DeepSpeedPart(context),
-        collectives_(collectives),
-        scalars_(scalars),
-        flat_(groups),
-        slots_(groups.groups().size()) {}
+  FlatStates(StageContext& context, const FlatGroups& groups)
+      : StagePart(context), flat_(groups), slots_(groups.groups().size()) {}
 
   const FlatGroups& flat() const { return flat_; }
   const std::vector<FlatGroup>& groups() const { return flat_.groups(); }
@@ -69,8 +63,6 @@ class FlatStates : private DeepSpeedPart {
     int staging = no_slot, grad = no_slot;  // on the host: parameters on their way up, gradients
   };
 
-  Collectives& collectives_;
-  StepScalars& scalars_;
   const FlatGroups& flat_;
   std::vector<GroupSlots> slots_;  // by group
   FrozenParams frozen_;

@@ -113,7 +113,7 @@ void OptimizerSwapper::send(int param, Operand grad) {
   for (const Piece& piece : gradient.pieces) {
     if (piece.file == no_slot) continue;
     const Operand place = room(piece.elems);
-    w_.copy(w_.read(grad.slot, grad.offset + piece.first, piece.elems), place);
+    w_.copy(w_.read(grad, piece.first, piece.elems), place);
     waiting_.push_back({piece.file, place});
   }
 }
@@ -170,10 +170,9 @@ UpdatePlaces OptimizerSwapper::swap_in(int index) {
   group.read = false;
   if (spec_.pipeline_read && index + 1 < static_cast<int>(groups_.size())) read(index + 1);
   const Buffers from = buffers_of(index);
-  UpdatePlaces places{from.states[0], from.grad, {}};
+  UpdatePlaces places{from.states[0], w_.read(from.grad), {}};
   for (std::size_t i = 0; i < group.states.moments().size(); ++i)
     places.moments.push_back(from.states[i + 1]);
-  places.grad.writes = false;
   return places;
 }
 

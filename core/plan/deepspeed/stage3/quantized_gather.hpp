@@ -13,15 +13,14 @@
 #include <utility>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
+#include <core/plan/deepspeed/stage_part.hpp>
 
 namespace shardmark {
 
 /// Writes the events of quantized gathers and owns the slots of what is sent.
-class QuantizedGather : private DeepSpeedPart {
+class QuantizedGather : private StagePart {
  public:
-  QuantizedGather(DeepSpeedContext& context, Collectives& collectives)
-      : DeepSpeedPart(context), collectives_(collectives) {}
+  explicit QuantizedGather(StageContext& context) : StagePart(context) {}
 
   /// Quantizes `own`, this rank's part of the message `name`, and starts to gather the parts of the
   /// `ranks` ranks of a group. Throws DeckError if DeepSpeed cannot quantize so many elements.
@@ -37,7 +36,6 @@ class QuantizedGather : private DeepSpeedPart {
   };
   Message& declare(const std::string& name, std::int64_t elems, int ranks);
 
-  Collectives& collectives_;
   std::map<std::pair<std::string, int>, Message> messages_;  // by name and ranks
 };
 

@@ -15,8 +15,7 @@ constexpr std::string_view qgz_key = "deepspeed.zero_optimization.zero_quantized
 
 }  // namespace
 
-QuantizedReduce::QuantizedReduce(DeepSpeedContext& context, Collectives& collectives)
-    : DeepSpeedPart(context), collectives_(collectives) {
+QuantizedReduce::QuantizedReduce(StageContext& context) : StagePart(context) {
   held_.fill(no_slot);
   if (!c_.knobs.quantized_gradients) return;
   const std::int64_t ranks = ranks_of_node(c_.deck, c_.profile.ranks_per_node);
@@ -102,11 +101,11 @@ Operand QuantizedReduce::reduce(int id, Operand grad) {
   const auto acquire = [&](std::initializer_list<Buffer> list) {
     for (const Buffer b : list) w_.acquire(g.slots[b]);
   };
-  grad.reads = true, grad.writes = false;
 
   acquire({sent_scales, sent});
   made({sent, sent_scales},
-       w_.compute(Kernel::quantize_int4, {write(sent), write(sent_scales), grad}), within_);
+       w_.compute(Kernel::quantize_int4, {write(sent), write(sent_scales), w_.read(grad)}),
+       within_);
   exchange(g, sent, received, id, within_);
   acquire({node_scales, node_sums});
   made({node_sums, node_scales},

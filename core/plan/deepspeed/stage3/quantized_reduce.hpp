@@ -15,16 +15,16 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
+#include <core/plan/deepspeed/stage_part.hpp>
 
 namespace shardmark {
 
 /// Writes the events of quantized reductions and owns the slots of what is sent.
-class QuantizedReduce : private DeepSpeedPart {
+class QuantizedReduce : private StagePart {
  public:
   /// Adds the groups of ranks. Throws DeckError if DeepSpeed can not build them, or if gradients
   /// are not sent as fp16, which is what its kernels read.
-  QuantizedReduce(DeepSpeedContext& context, Collectives& collectives);
+  explicit QuantizedReduce(StageContext& context);
 
   /// Whether gradients are sent in this way, each by itself: there are several nodes.
   bool active() const { return nodes_ > 1; }
@@ -60,7 +60,6 @@ class QuantizedReduce : private DeepSpeedPart {
   void hold(const Gradient& gradient, Buffer buffer);
   void exchange(const Gradient& gradient, Buffer from, Buffer into, int id, int group);
 
-  Collectives& collectives_;
   int nodes_ = 1, node_ranks_ = 1;
   int within_ = 0, between_ = 0;     // groups
   std::vector<Gradient> gradients_;  // by parameter

@@ -85,15 +85,14 @@ class DealtMatrices final : public ShardedMuon {
     if (!alike) {
       padded = passing("padded_" + what, Category::gathered, type(), most);
       w_.compute(Kernel::zero, {w_.write(padded)});
-      if (mine < round.size())
-        w_.convert(w_.write(padded, 0, sent.elems), w_.read(sent.slot, sent.offset, sent.elems));
+      if (mine < round.size()) w_.convert(w_.write(padded, 0, sent.elems), w_.read(sent));
       sent = w_.read(padded);
     }
     collectives_.issue(Op::all_gather, Reduction::none, sent, w_.write(shared), params);
     std::int64_t at = 0;
     for (const Matrix& m : round) {
       const Operand& to = m.*part;
-      w_.convert(w_.write(to.slot, to.offset, to.elems), w_.read(shared, at, to.elems));
+      w_.convert(w_.write(to), w_.read(shared, at, to.elems));
       at += most;
     }
     if (padded != no_slot) w_.release(padded);
@@ -106,9 +105,7 @@ class DealtMatrices final : public ShardedMuon {
 
 class HostShards final : public ShardedMuon {
  public:
-  HostShards(DeepSpeedContext& context, Collectives& collectives, StepScalars& scalars,
-             OptimizerSwapper& swapper, ShardedParams& params)
-      : ShardedMuon(context, collectives, params), scalars_(scalars), swapper_(swapper) {}
+  using ShardedMuon::ShardedMuon;
 
  private:
   // Gradients, or the momentum, of a chunk.
@@ -120,13 +117,13 @@ class HostShards final : public ShardedMuon {
 
   void find_on_host(std::size_t group) {
     const SubGroupSlots& s = params_.slots(group);
-    grads_ = {}, momenta_ = {};
+    of_grads_ = {}, of_momenta_ = {};
     if (params_.swaps(group)) {
-      const OptimizerSwapper::Buffers buffers = swapper_.borrow(s.swapped);
-      grads_.host = buffers.grad;
-      momenta_.host = c_.knobs.muon_momentum_in_memory ? w_.read(s.momentum) : buffers.states[1];
+      const OptimizerSwapper::Buffers buffers = params_.swapper().borrow(s.swapped);
+      of_grads_.host = buffers.grad;
+      of_momenta_.host = c_.knobs.muon_momentum_in_memory ? w_.read(s.momentum) : buffers.states[1];
     } else {
-      grads_.host = w_.read(s.grad32), momenta_.host = w_.read(s.momentum);
+      of_grads_.host = w_.read(s.grad32), of_momenta_.host = w_.read(s.momentum);
     }
   }
 
@@ -134,11 +131,11 @@ class HostShards final : public ShardedMuon {
   Matrices gather(std::size_t number) override {
     const Chunk& chunk = this->chunk(number);
     find_on_host(chunk.group);
-    grads_.parts = passing("muon_gradient_parts", Category::staging, Dtype::fp32, chunk.row);
-    momenta_.parts =
-        passing("muon_momentum_parts", Category::staging, w_[momenta_.host.slot].dtype, chunk.row);
+    of_grads_.parts = passing("muon_gradient_parts", Category::staging, Dtype::fp32, chunk.row);
+    of_momenta_.parts = passing("muon_momentum_parts", Category::staging,
+                                w_[of_momenta_.host.slot].dtype, chunk.row);
     std::vector<std::vector<Operand>> lists;
-    for (const List* list : {&grads_, &momenta_}) {
+    for (const List* list : {&of_grads_, &of_momenta_}) {
       std::vector<Operand>& here = lists.emplace_back();
       for (const Operand& shard : shards(chunk, list->host)) {
         here.push_back(shard_in(chunk, list->parts, here.size()));
@@ -148,16 +145,17 @@ class HostShards final : public ShardedMuon {
     const auto whole_of = [&](int parts, const char* name) {
       return are_whole(w_[parts].dtype) ? parts : whole_slot(chunk, name);
     };
-    grads_.whole = whole_of(grads_.parts, "whole_gradients");
-    momenta_.whole = whole_of(momenta_.parts, "whole_momentum");
+    of_grads_.whole = whole_of(of_grads_.parts, "whole_gradients");
+    of_momenta_.whole = whole_of(of_momenta_.parts, "whole_momentum");
     if (c_.world() > 1) {
-      gather_shards(chunk, lists, {grads_.whole, momenta_.whole});
+      gather_shards(chunk, lists, {of_grads_.whole, of_momenta_.whole});
     } else {
-      if (grads_.whole != grads_.parts) gather_shards(chunk, {lists[0]}, {grads_.whole});
-      if (momenta_.whole != momenta_.parts) gather_shards(chunk, {lists[1]}, {momenta_.whole});
+      if (of_grads_.whole != of_grads_.parts) gather_shards(chunk, {lists[0]}, {of_grads_.whole});
+      if (of_momenta_.whole != of_momenta_.parts)
+        gather_shards(chunk, {lists[1]}, {of_momenta_.whole});
     }
-    const std::vector<Operand> grads = matrices(chunk, grads_.whole);
-    const std::vector<Operand> momenta = matrices(chunk, momenta_.whole);
+    const std::vector<Operand> grads = matrices(chunk, of_grads_.whole);
+    const std::vector<Operand> momenta = matrices(chunk, of_momenta_.whole);
     if (has_scale())
       for (const Operand& gradient : grads) w_.compute(Kernel::unscale, {gradient});
     Matrices list;
@@ -170,13 +168,13 @@ class HostShards final : public ShardedMuon {
     const Chunk& chunk = this->chunk(number);
     for (std::size_t i = 0; i < made.size(); ++i) {
       if (params_.real(made[i].id) == 0) continue;
-      count_update(scalars_, chunk.group, own(made[i].id, made[i].grad));
-      send_down(chunk, i, grads_, own(made[i].id, made[i].grad));
-      send_down(chunk, i, momenta_, own(made[i].id, made[i].momentum));
+      count_update(chunk.group, own(made[i].id, made[i].grad));
+      send_down(chunk, i, of_grads_, own(made[i].id, made[i].grad));
+      send_down(chunk, i, of_momenta_, own(made[i].id, made[i].momentum));
     }
-    for (const int slot : {grads_.parts, momenta_.parts, grads_.whole, momenta_.whole})
+    for (const int slot : {of_grads_.parts, of_momenta_.parts, of_grads_.whole, of_momenta_.whole})
       w_.drop(slot);
-    if (params_.swaps(chunk.group)) swapper_.give_back(params_.slots(chunk.group).swapped);
+    if (params_.swaps(chunk.group)) params_.swapper().give_back(params_.slots(chunk.group).swapped);
   }
 
   void send_down(const Chunk& chunk, std::size_t i, const List& list, Operand mine) {
@@ -188,19 +186,15 @@ class HostShards final : public ShardedMuon {
     w_.copy(mine, w_.write(list.host.slot, list.host.offset + at, mine.elems));
   }
 
-  StepScalars& scalars_;
-  OptimizerSwapper& swapper_;
-  List grads_, momenta_;
+  List of_grads_, of_momenta_;
 };
 
 }  // namespace
 
-std::unique_ptr<Muon> muon_of_shards(DeepSpeedContext& context, Collectives& collectives,
-                                     StepScalars& scalars, OptimizerSwapper& swapper,
-                                     ShardedParams& params) {
+std::unique_ptr<Muon> muon_of_shards(StageContext& context, ShardedParams& params) {
   if (muon_placement(3, context.offloads(), false).maker == MuonMaker::dealt)
-    return std::make_unique<DealtMatrices>(context, collectives, params);
-  return std::make_unique<HostShards>(context, collectives, scalars, swapper, params);
+    return std::make_unique<DealtMatrices>(context, params);
+  return std::make_unique<HostShards>(context, params);
 }
 
 }  // namespace shardmark

@@ -3,9 +3,8 @@
 
 namespace shardmark {
 
-ShardedMuon::ShardedMuon(DeepSpeedContext& context, Collectives& collectives, ShardedParams& params)
+ShardedMuon::ShardedMuon(StageContext& context, ShardedParams& params)
     : Muon(context, muon_placement(3, context.offloads(), false)),
-      collectives_(collectives),
       params_(params),
       passing_(w_),
       buffers_(context,
@@ -49,8 +48,7 @@ void ShardedMuon::find_chunks(std::size_t g) {
 std::vector<Operand> ShardedMuon::shards(const Chunk& chunk, Operand group) const {
   std::vector<Operand> list;
   for (const int id : chunk.params)
-    list.push_back(
-        w_.read(group.slot, group.offset + params_.groups().offset_of(id), params_.shard(id)));
+    list.push_back(w_.read(group, params_.groups().offset_of(id), params_.shard(id)));
   return list;
 }
 

@@ -17,14 +17,12 @@
 namespace shardmark {
 
 /// Muon on sharded matrices, in the optimizer's place on the device or on the host.
-std::unique_ptr<Muon> muon_of_shards(DeepSpeedContext& context, Collectives& collectives,
-                                     StepScalars& scalars, OptimizerSwapper& swapper,
-                                     ShardedParams& params);
+std::unique_ptr<Muon> muon_of_shards(StageContext& context, ShardedParams& params);
 
 /// The chunks of matrices, and their gathers.
 class ShardedMuon : public Muon {
  public:
-  ShardedMuon(DeepSpeedContext& context, Collectives& collectives, ShardedParams& params);
+  ShardedMuon(StageContext& context, ShardedParams& params);
   void init() override;
 
  protected:
@@ -59,8 +57,7 @@ class ShardedMuon : public Muon {
   }
   /// This rank's shard of a whole matrix, without padding.
   Operand own(int id, Operand matrix) const {
-    return w_.read(matrix.slot, matrix.offset + params_.shard(id) * c_.program.partition_rank(),
-                   params_.real(id));
+    return w_.read(matrix, params_.shard(id) * c_.program.partition_rank(), params_.real(id));
   }
   /// Acquires a buffer.
   int passing(const std::string& name, Category category, Dtype dtype, std::int64_t elems) {
@@ -69,7 +66,6 @@ class ShardedMuon : public Muon {
     return slot;
   }
 
-  Collectives& collectives_;
   ShardedParams& params_;
 
  private:

@@ -61,18 +61,17 @@ int ShardedParams::gathered_slot(int id) {
 // Puts this rank's shard into its place among the others. A shard on the host is copied there
 // directly, whereas DeepSpeed has a copy on the device in between.
 void ShardedParams::shard_into(Operand place, int id) {
-  place.reads = false, place.writes = true;
   param_swapper_.bring_in(id, state_.buffered);
   const Operand own = own_shard(id, true, false);
   if (!on_host()) {
-    w_.convert(place, own);
+    w_.convert(w_.write(place), own);
   } else if (w_[place.slot].dtype == c_.precision.model) {
     w_.copy(own, place);
   } else {
     const int here = passing_slot("upload." + c_.name(id), c_.precision.model, shard(id));
     w_.acquire(here);
     w_.copy(own, w_.write(here));
-    w_.convert(place, w_.read(here));
+    w_.convert(w_.write(place), w_.read(here));
     w_.release(here);
   }
 }

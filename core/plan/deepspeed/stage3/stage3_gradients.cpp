@@ -28,7 +28,7 @@ void ShardedBucket::add(int id) {
   if (!bucket.entries.empty() && c_.param(bucket.entries[0].param).holders != c_.param(id).holders)
     send(bucket);
   if (bucket.held + c_.elems(id) > most && bucket.held > 0) send(bucket);
-  folded_.correct(id, w_.update(grads_.slot(id)));
+  collectives_.correct_folded(id, w_.update(grads_.slot(id)));
   Operand at = w_.read(grads_.slot(id));
   if (c_.knobs.contiguous_gradients && bucket.held + c_.elems(id) <= most) {
     // Gradients that were reduced in the buffer itself must be kept before it fills again.
@@ -112,7 +112,6 @@ void ShardedBucket::reduce_scatter(Sent& sent, std::span<Entry> entries) {
     for (const Entry& e : entries)
       if (w_.alive(grads_.slot(e.param))) w_.release(grads_.slot(e.param));
   }
-  data.reads = data.writes = true;
   const std::int64_t row = data.elems / ranks;
   const Operand own = w_.update(data.slot, data.offset + row * p_.mesh.place_in(holders), row);
   std::int64_t at = own.offset;
@@ -189,7 +188,7 @@ void ShardedBucket::bounce(int id, Operand reduced) {
   const int here = c_.declare_once(bounced_[id], "bounced." + c_.name(id), Category::staging,
                                    c_.precision.grad_accum, params_.real(id));
   w_.acquire(here);
-  const bool stays = micro_.last && params_.swaps(g) && swapper_.stays(id);
+  const bool stays = micro_.last && params_.swaps(g) && params_.swapper().stays(id);
   if (!stays || w_[here].dtype != Dtype::fp32) offload_.keep_for_copy(here);
   if (!micro_.first) {
     w_.copy(sum, w_.write(here));
@@ -208,7 +207,7 @@ void ShardedBucket::bounce(int id, Operand reduced) {
     scalars_.add_to_sum(static_cast<int>(g), w_.read(here));
   if (params_.swaps(g)) {
     const Operand grad = offload_.as_fp32(id, w_.read(here));
-    swapper_.send(id, grad);
+    params_.swapper().send(id, grad);
     if (!stays && grad.slot != here) offload_.keep_for_copy(grad.slot);
     return;
   }
@@ -229,7 +228,7 @@ void ShardedBucket::finish() {
 void ShardedBucket::drop_kept(std::size_t g) {
   if (!params_.swaps(g)) return;
   for (int id : params_.groups().groups()[g].params) {
-    if (params_.real(id) == 0 || !swapper_.stays(id)) continue;
+    if (params_.real(id) == 0 || !params_.swapper().stays(id)) continue;
     const int slot = c_.precision.grad_accum == Dtype::fp32 ? bounced_[id] : offload_.fp32_slot(id);
     w_.drop(slot);
   }

@@ -9,30 +9,18 @@
 #include <span>
 #include <vector>
 
-#include <core/plan/deepspeed/folded_gradients.hpp>
 #include <core/plan/deepspeed/gradient_offload.hpp>
-#include <core/plan/deepspeed/model_gradients.hpp>
 #include <core/plan/deepspeed/stage3/quantized_reduce.hpp>
 #include <core/plan/deepspeed/stage3/stage3_params.hpp>
-#include <core/plan/deepspeed/step_scalars.hpp>
 #include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
 
 /// Fills, sends and receives the buckets, and adds to this rank's gradient partitions.
-class ShardedBucket : private DeepSpeedPart {
+class ShardedBucket : private StagePart {
  public:
-  ShardedBucket(DeepSpeedContext& context, Collectives& collectives, ModelGradients& grads,
-                StepScalars& scalars, OptimizerSwapper& swapper, ShardedParams& params)
-      : DeepSpeedPart(context),
-        collectives_(collectives),
-        folded_(context, collectives),
-        grads_(grads),
-        scalars_(scalars),
-        swapper_(swapper),
-        params_(params),
-        quantized_(context, collectives),
-        offload_(context) {}
+  ShardedBucket(StageContext& context, ShardedParams& params)
+      : StagePart(context), params_(params), quantized_(context), offload_(context) {}
 
   /// Start-up: acquires the buckets for the whole run, if gradients are contiguous.
   void acquire();
@@ -75,11 +63,6 @@ class ShardedBucket : private DeepSpeedPart {
   void bounce(int id, Operand reduced);
   void drop_after_copies(int slot);
 
-  Collectives& collectives_;
-  FoldedGradients folded_;
-  ModelGradients& grads_;
-  StepScalars& scalars_;
-  OptimizerSwapper& swapper_;
   ShardedParams& params_;
   QuantizedReduce quantized_;
   GradientOffload offload_;

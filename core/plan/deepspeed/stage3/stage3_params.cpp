@@ -10,18 +10,16 @@
 
 namespace shardmark {
 
-ShardedParams::ShardedParams(DeepSpeedContext& context, Collectives& collectives,
-                             OptimizerSwapper& swapper, const SubGroups& groups)
-    : DeepSpeedPart(context),
-      collectives_(collectives),
-      swapper_(swapper),
+ShardedParams::ShardedParams(StageContext& context, const SubGroups& groups)
+    : StagePart(context),
+      swapper_(w_, c_.deck),
       groups_(groups),
       slots_(groups.groups().size()),
       state_{Coordinator(p_.model, c_.knobs), std::vector<Operand>(p_.model.params.size())},
       gathered_(p_.model.params.size(), no_slot),
       secondary_slots_(p_.model.params.size(), no_slot),
       param_swapper_(w_, c_.deck),
-      quantized_(c_, collectives_) {
+      quantized_(context) {
   for (const Holders h : all_values<Holders>)
     primary_[h] = {p_.group_of(h), p_.mesh.ranks_of(h), p_.mesh.place_in(h)};
   find_flat_groups();
@@ -188,9 +186,8 @@ Operand ShardedParams::own_shard(int id, bool reads, bool writes) const {
   const SubGroupSlots& s = alone ? SubGroupSlots{} : slots_[groups_.group_of(id)];
   if (s.param != no_slot) return w_.part(s.param, groups_.offset_of(id), shard(id), reads, writes);
   if (own_slots_[id] != no_slot) return w_.part(own_slots_[id], 0, shard(id), reads, writes);
-  Operand there = param_swapper_.shard(id, state_.buffered);
-  there.reads = reads, there.writes = writes;
-  return there;
+  const Operand there = param_swapper_.shard(id, state_.buffered);
+  return w_.part(there.slot, there.offset, there.elems, reads, writes);
 }
 
 void ShardedParams::build(int id, bool dropped) {
@@ -243,8 +240,7 @@ Operand ShardedParams::part_of(Operand master, int id) const {
 }
 
 void ShardedParams::convert_between(Operand from, Operand to, const std::string& what) {
-  from.reads = true, from.writes = false;
-  to.reads = false, to.writes = true;
+  from = w_.read(from), to = w_.write(to);
   const Slot &source = w_[from.slot], &destination = w_[to.slot];
   if (source.tier == destination.tier)
     w_.convert(to, from);

@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
-#include <core/plan/deepspeed/collectives.hpp>
 #include <core/plan/deepspeed/stage3/optimizer_swapper.hpp>
 #include <core/plan/deepspeed/stage3/param_coordinator.hpp>
 #include <core/plan/deepspeed/stage3/param_swapper.hpp>
 #include <core/plan/deepspeed/stage3/quantized_gather.hpp>
+#include <core/plan/deepspeed/stage_part.hpp>
 #include <core/plan/partition/muon_groups.hpp>
 #include <core/plan/partition/sub_groups.hpp>
 #include <core/plan/write/rank_groups.hpp>
@@ -50,11 +50,11 @@ struct GatherState {
 
 /// Owns the slots of the shards and of the gathered parameters, and writes the events that gather,
 /// drop and convert them.
-class ShardedParams : public FetchActions, private DeepSpeedPart {
+class ShardedParams : public FetchActions, private StagePart {
  public:
-  ShardedParams(DeepSpeedContext& context, Collectives& collectives, OptimizerSwapper& swapper,
-                const SubGroups& groups);
+  ShardedParams(StageContext& context, const SubGroups& groups);
 
+  OptimizerSwapper& swapper() { return swapper_; }
   const SubGroups& groups() const { return groups_; }
   std::size_t group_count() const { return slots_.size(); }
   SubGroupSlots& slots(std::size_t g) { return slots_[g]; }
@@ -178,8 +178,7 @@ class ShardedParams : public FetchActions, private DeepSpeedPart {
   void join_shares(int slot, std::int64_t at, const std::vector<int>& list, const Sharers& of);
   void fetch_by_sum(const std::vector<int>& list);
 
-  Collectives& collectives_;
-  OptimizerSwapper& swapper_;
+  OptimizerSwapper swapper_;
   const SubGroups& groups_;
   std::vector<SubGroupSlots> slots_;  // by sub-group
   GatherState state_;                 // at the place where the plan is being written

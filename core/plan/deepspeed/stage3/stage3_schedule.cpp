@@ -24,12 +24,8 @@ class Stage3Schedule final : public DeepSpeedSteps {
  public:
   Stage3Schedule(Program& program, const Deck& deck, const Profile& profile,
                  const SubGroups& groups)
-      : DeepSpeedSteps(program, deck, profile),
-        swapper_(w_, deck),
-        params_(c_, collectives_, swapper_, groups),
-        bucket_(c_, collectives_, grads_, scalars_, swapper_, params_) {
-    if (is_muon(c_.optimizer()))
-      muon_ = muon_of_shards(c_, collectives_, scalars_, swapper_, params_);
+      : DeepSpeedSteps(program, deck, profile), params_(c_, groups), bucket_(c_, params_) {
+    if (is_muon(c_.optimizer())) muon_ = muon_of_shards(c_, params_);
   }
 
  private:
@@ -266,8 +262,8 @@ class Stage3Schedule final : public DeepSpeedSteps {
   }
 
   Program& p_ = c_.program;
-  OptimizerSwapper swapper_;
   ShardedParams params_;
+  OptimizerSwapper& swapper_ = params_.swapper();
   ShardedBucket bucket_;
   std::vector<int> pending_;  // modules whose backward waits for a recomputation
   std::vector<int> of_leaf_;  // parameters of a leaf whose gradients are ready
@@ -288,8 +284,7 @@ void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& p
         checked_add(program.partition.padded,
                     checked_mul(g.elems, program.mesh.ranks_of(holders), "partition"), "partition");
   }
-  Stage3Schedule schedule(program, deck, profile, groups);
-  write_steps(schedule);
+  write_steps(Stage3Schedule(program, deck, profile, groups));
 }
 
 }  // namespace shardmark

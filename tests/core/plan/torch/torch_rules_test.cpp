@@ -5,7 +5,6 @@
 #include <gtest/gtest.h>
 
 #include <core/plan/torch/ddp_buckets.hpp>
-#include <core/plan/torch/ddp_schedule.hpp>
 #include <core/plan/torch/fsdp_context.hpp>
 #include <tests/support/programs.hpp>
 
