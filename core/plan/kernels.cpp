@@ -10,6 +10,7 @@ namespace shardmark {
 namespace {
 
 using enum ModuleBuffer;
+using Uses = std::span<const BufferUse>;
 
 constexpr BufferUse r(ModuleBuffer b) {
   return {b, true, false};
@@ -21,7 +22,7 @@ constexpr BufferUse u(ModuleBuffer b) {
   return {b, true, true};
 }
 
-std::span<const BufferUse> forward_buffers(Role role) {
+Uses forward_buffers(Role role) {
   static constexpr std::array token{r(tokens), w(x_out)};
   static constexpr std::array position{u(x_out)};
   static constexpr std::array first_norm{r(x_in), w(saved)};
@@ -45,7 +46,7 @@ std::span<const BufferUse> forward_buffers(Role role) {
   return {};
 }
 
-std::span<const BufferUse> backward_buffers(Role role) {
+Uses backward_buffers(Role role) {
   static constexpr std::array loss_head{r(saved), w(workspace)};
   static constexpr std::array last_norm{r(x_in), r(saved), r(workspace), w(dx)};
   static constexpr std::array last_product{r(saved), r(dx), w(workspace)};
@@ -72,15 +73,13 @@ std::span<const BufferUse> backward_buffers(Role role) {
 
 // A block whose modules share all of its buffers. The first module of each pass writes what the
 // others update.
-std::span<const BufferUse> shared_forward(const Module& m) {
+Uses shared_forward(const Module& m) {
   static constexpr std::array begin{r(x_in), w(saved), w(workspace)};
   static constexpr std::array middle{r(x_in), u(saved), w(workspace)};
   static constexpr std::array end{r(x_in), u(saved), w(x_out), w(workspace)};
-  return m.begins_forward ? std::span<const BufferUse>(begin)
-         : m.ends_forward ? std::span<const BufferUse>(end)
-                          : middle;
+  return m.begins_forward ? Uses(begin) : m.ends_forward ? Uses(end) : middle;
 }
-std::span<const BufferUse> shared_backward(const Module& m) {
+Uses shared_backward(const Module& m) {
   static constexpr std::array begin{r(x_in), r(saved), u(dx), w(workspace)};
   static constexpr std::array others{r(x_in), r(saved), u(dx), u(workspace)};
   return m.begins_backward ? begin : others;
@@ -88,28 +87,28 @@ std::span<const BufferUse> shared_backward(const Module& m) {
 
 // The factors of the last product complete what the product has written, and find its input in the
 // workspace.
-std::span<const BufferUse> adapted_forward(const Decoder& decoder, const Module& m) {
+Uses adapted_forward(const Decoder& decoder, const Module& m) {
   static constexpr std::array middle{r(x_in), u(saved), u(workspace)};
   static constexpr std::array end{r(x_in), u(saved), w(x_out), u(workspace)};
   static constexpr std::array completion{r(x_in), u(saved), u(x_out), u(workspace)};
   const bool product = m.adapted && m.role == Role::mlp_proj && !decoder.norms_after();
   if (m.begins_forward) return shared_forward(m);
   if (m.ends_forward && m.role == Role::lora_b) return completion;
-  return m.ends_forward || product ? std::span<const BufferUse>(end) : middle;
+  return m.ends_forward || product ? Uses(end) : middle;
 }
 
 // The loss that balances experts couples the layers: each router leaves its sums, the head adds the
 // loss, and the gradient of each router's probabilities needs the sums of all.
-std::span<const BufferUse> balanced(Role role, Kernel kernel) {
+Uses balanced(Role role, Kernel kernel) {
   static constexpr std::array router{r(x_in), u(saved), w(balance), u(workspace)};
   static constexpr std::array router_back{r(x_in), r(saved), u(dx), r(balance), u(workspace)};
   static constexpr std::array head{r(tokens), u(saved), w(loss), r(balance), w(workspace)};
   const bool forward = kernel == Kernel::forward;
   if (role == Role::head) return forward ? head : backward_buffers(role);
-  return forward ? std::span<const BufferUse>(router) : router_back;
+  return forward ? Uses(router) : router_back;
 }
 
-std::span<const BufferUse> normed_embedding(Role role, Kernel kernel) {
+Uses normed_embedding(Role role, Kernel kernel) {
   static constexpr std::array token{r(tokens), w(saved)}, token_back{r(tokens), r(dx)};
   static constexpr std::array norm{u(saved), w(x_out)}, norm_back{r(saved), u(dx)};
   const bool forward = kernel == Kernel::forward;
@@ -117,7 +116,7 @@ std::span<const BufferUse> normed_embedding(Role role, Kernel kernel) {
   return forward ? norm : norm_back;
 }
 
-std::span<const BufferUse> divided_forward(Role role) {
+Uses divided_forward(Role role) {
   static constexpr std::array attention{u(saved), w(workspace), w(partial)};
   static constexpr std::array last_product{r(saved), w(workspace), w(partial)};
   static constexpr std::array head{u(saved), w(workspace)};
@@ -128,28 +127,27 @@ std::span<const BufferUse> divided_forward(Role role) {
     default: return forward_buffers(role);
   }
 }
-std::span<const BufferUse> divided_forward_end(Role role) {
+Uses divided_forward_end(Role role) {
   static constexpr std::array attention{r(x_in), u(saved), r(partial)};
   static constexpr std::array last_product{r(saved), w(x_out), r(partial)};
   static constexpr std::array head{r(tokens), u(saved), w(loss)};
-  return role == Role::attn_proj  ? std::span<const BufferUse>(attention)
-         : role == Role::mlp_proj ? std::span<const BufferUse>(last_product)
+  return role == Role::attn_proj  ? Uses(attention)
+         : role == Role::mlp_proj ? Uses(last_product)
                                   : head;
 }
-std::span<const BufferUse> divided_backward(const Module& m) {
+Uses divided_backward(const Module& m) {
   static constexpr std::array product{r(saved), u(workspace), w(partial)};
   static constexpr std::array head{r(saved), w(workspace), w(partial)};
   if (m.role == Role::head) return head;
-  return m.cut == ProductCut::columns ? std::span<const BufferUse>(product)
-                                      : backward_buffers(m.role);
+  return m.cut == ProductCut::columns ? Uses(product) : backward_buffers(m.role);
 }
-std::span<const BufferUse> divided_backward_end() {
+Uses divided_backward_end() {
   static constexpr std::array sum{u(workspace), r(partial)};
   return sum;
 }
 
 // A module of a plain block, or the head.
-std::span<const BufferUse> divided_buffers(const Module& m, Kernel kernel) {
+Uses divided_buffers(const Module& m, Kernel kernel) {
   switch (kernel) {
     case Kernel::forward: return divided_forward(m.role);
     case Kernel::forward_end: return divided_forward_end(m.role);
@@ -160,24 +158,22 @@ std::span<const BufferUse> divided_buffers(const Module& m, Kernel kernel) {
 
 // A divided projection of another block, or its router, of whose input each rank has a part of the
 // gradient.
-std::span<const BufferUse> divided_shared_buffers(const Module& m, Kernel kernel) {
+Uses divided_shared_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array last{r(x_in), u(saved), w(workspace), w(partial)};
   static constexpr std::array middle_end{r(x_in), u(saved), r(partial)};
   static constexpr std::array last_end{r(x_in), u(saved), w(x_out), r(partial)};
   static constexpr std::array back{r(x_in), r(saved), u(dx), u(workspace), w(partial)};
   const bool rows = m.cut == ProductCut::rows;
   switch (kernel) {
-    case Kernel::forward: return rows ? std::span<const BufferUse>(last) : shared_forward(m);
-    case Kernel::forward_end:
-      return m.ends_forward ? std::span<const BufferUse>(last_end)
-                            : std::span<const BufferUse>(middle_end);
+    case Kernel::forward: return rows ? Uses(last) : shared_forward(m);
+    case Kernel::forward_end: return m.ends_forward ? Uses(last_end) : Uses(middle_end);
     case Kernel::backward: return rows ? shared_backward(m) : back;
     default: return divided_backward_end();
   }
 }
 
 // Experts that ranks divide. Their rows are in `home` or `away` while ranks send them.
-std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
+Uses exchanged_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array begin{r(saved), w(counts_sent), w(home)};
   static constexpr std::array counts{r(counts_sent), r(counts_received)};
   static constexpr std::array pass{r(counts_received), u(saved), w(workspace), u(away)};
@@ -191,9 +187,7 @@ std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
     case Kernel::forward_begin: return begin;
     case Kernel::count_routed: return counts;
     case Kernel::forward: return pass;
-    case Kernel::forward_end:
-      return m.ends_forward ? std::span<const BufferUse>(end)
-                            : std::span<const BufferUse>(inner_end);
+    case Kernel::forward_end: return m.ends_forward ? Uses(end) : Uses(inner_end);
     case Kernel::backward_begin: return m.begins_backward ? first_back : begin_back;
     case Kernel::backward: return back;
     default: return end_back;
@@ -202,7 +196,7 @@ std::span<const BufferUse> exchanged_buffers(const Module& m, Kernel kernel) {
 
 // Experts of ranks that divide layers as well: these calls also use what describes the pairs of
 // each lane, and the other calls are those of divided experts.
-std::span<const BufferUse> folded_buffers(const Module& m, Kernel kernel) {
+Uses folded_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array begin{u(saved),        w(counts_sent),  w(home),      w(pair_tokens),
                                     w(pair_choices), w(pair_weights), w(lane_pairs)};
   static constexpr std::array first_back{r(saved), r(dx), w(workspace), w(home), w(pair_weights)};

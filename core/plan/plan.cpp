@@ -20,8 +20,15 @@ bool Program::has_files() const {
 }
 
 const Segment* Program::find(std::string_view name) const {
-  const auto it = std::ranges::find_if(segments, [&](const Segment& s) { return s.name == name; });
+  const auto it = std::ranges::find(segments, name, &Segment::name);
   return it == segments.end() ? nullptr : &*it;
+}
+
+std::int64_t Program::ranks_here(int group, std::int64_t ranks_per_node) const {
+  const std::vector<int>& ranks = groups[group].ranks;
+  if (ranks.empty()) return std::min<std::int64_t>(world, ranks_per_node);
+  return std::ranges::count_if(ranks,
+                               [&](int r) { return r / ranks_per_node == rank / ranks_per_node; });
 }
 
 std::string describe_ranks(const Group& group) {
@@ -35,15 +42,12 @@ std::string describe_ranks(const Group& group) {
 // An update reads and writes its moments; the operands that follow them it only reads or only
 // writes.
 UpdateOperands update_operands(const Program& program, const Event& event) {
+  const auto operands = program.operands_of(event);
   UpdateOperands found;
-  int i = static_cast<int>(operand::upd_moments);
-  for (; i < event.operands.count; ++i, ++found.moments) {
-    const Operand& o = program.operands[event.operands.first + i];
-    if (!o.reads || !o.writes) break;
-  }
-  if (i < event.operands.count && program.operands[event.operands.first + i].reads)
-    found.clip = i++;
-  if (i < event.operands.count) found.param = i;
+  std::size_t i = operand::upd_moments;
+  for (; i < operands.size() && operands[i].reads && operands[i].writes; ++i) ++found.moments;
+  if (i < operands.size() && operands[i].reads) found.clip = static_cast<int>(i++);
+  if (i < operands.size()) found.param = static_cast<int>(i);
   return found;
 }
 

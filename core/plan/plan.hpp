@@ -16,6 +16,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -225,6 +226,12 @@ struct Program {
   /// The number of ranks in a group.
   int size_of(int group) const {
     return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());
+  }
+  /// How many ranks of a group are on this rank's node, of which each has `ranks_per_node`.
+  std::int64_t ranks_here(int group, std::int64_t ranks_per_node) const;
+  std::span<const Operand> operands_of(const Event& e) const {
+    return std::span(operands).subspan(static_cast<std::size_t>(e.operands.first),
+                                       static_cast<std::size_t>(e.operands.count));
   }
   /// The elements of a collective's array, which are the same on all ranks. If parts differ, the
   /// array has room for the largest one per rank.

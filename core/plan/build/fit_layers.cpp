@@ -134,8 +134,8 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
   const bool alike =
       !traits(deck.run.schedule).follows_deepspeed || deck.zero.stage == 0 || deck.zero.stage == 3;
   if (alike) return {0};
-  if (deck.zero.offload_optimizer
-          .enabled) {  // the traffic through the device differs between ranks
+  // The traffic through the device differs between ranks.
+  if (deck.zero.offload_optimizer.enabled) {
     std::vector<int> all(static_cast<std::size_t>(world));
     std::iota(all.begin(), all.end(), 0);
     return all;
@@ -145,9 +145,7 @@ std::vector<int> heaviest_ranks(const Deck& deck, int world) {
   std::vector<Kept> kept = kept_gradients(deck, world / parts);
   // Most elements first, and of equals the earliest. A rank with fewer elements counts only if its
   // first gradient is ready earlier.
-  std::ranges::sort(kept, [](const Kept& a, const Kept& b) {
-    return std::tuple(-a.elems, a.first, a.rank) < std::tuple(-b.elems, b.first, b.rank);
-  });
+  std::ranges::sort(kept, {}, [](const Kept& k) { return std::tuple(-k.elems, k.first, k.rank); });
   std::vector<int> ranks;
   std::size_t earliest = kept.front().first + 1;
   for (const Kept& k : kept)

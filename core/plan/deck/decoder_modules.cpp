@@ -108,8 +108,7 @@ namespace {
 // What an adapter does to the modules of a role; null: nothing.
 const AdapterTarget* target_of(const Decoder& d, Role role) {
   const std::vector<AdapterTarget>& targets = d.adapter.targets;
-  const auto t = std::ranges::find_if(
-      targets, [=](const AdapterTarget& target) { return target.role == role; });
+  const auto t = std::ranges::find(targets, role, &AdapterTarget::role);
   return t == targets.end() ? nullptr : &*t;
 }
 // The value of a layer, or the only one of a module outside of layers.

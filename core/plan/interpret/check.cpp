@@ -124,17 +124,15 @@ class Checker {
   void walk_event(const Event& e) {
     follow_edges(e);
     if (e.op == Op::acquire) acquire(e);
-    for (int i = 0; i < e.operands.count; ++i) use(e, p_.operands[e.operands.first + i]);
+    for (const Operand& o : p_.operands_of(e)) use(e, o);
     if (e.op == Op::release) release(e);
     if (is_collective(e.op)) check_collective(e);
     check_tiers(e);
     check_divisor(e);
     gradients_.follow(e);
     // The writes count only after all reads of the event were judged.
-    for (int i = 0; i < e.operands.count; ++i) {
-      const Operand& o = p_.operands[e.operands.first + i];
+    for (const Operand& o : p_.operands_of(e))
       if (o.writes && o.slot >= 0) defined_[o.slot].add(o.offset, o.offset + o.elems);
-    }
     const int queue = queue_of(e);
     clock_of_[now_] = known_[queue];
     known_[queue][queue] = now_;
@@ -181,9 +179,10 @@ class Checker {
                                        to_string(segment_->events[event].lane)));
   }
 
+  bool exists(const Operand& o) const { return o.slot >= 0 && o.slot < std::ssize(p_.slots); }
+
   void use(const Event& e, const Operand& o) {
-    if (o.slot < 0 || o.slot >= static_cast<std::int32_t>(p_.slots.size()))
-      return report(Rule::bounds, fmt::format("slot {} does not exist", o.slot));
+    if (!exists(o)) return report(Rule::bounds, fmt::format("slot {} does not exist", o.slot));
     if (o.offset < 0 || o.elems < 0 || o.offset + o.elems > p_.slots[o.slot].elems)
       return report(Rule::bounds,
                     fmt::format("{}[{}, +{}] reaches beyond its {} elements", name(o.slot),
@@ -215,19 +214,14 @@ class Checker {
   // A device's kernels and its network use its own memory only; copies move data between tiers.
   void check_tiers(const Event& e) {
     if (e.op == Op::acquire || e.op == Op::release) return;
-    for (int i = 0; i < e.operands.count; ++i)
-      if (const std::int32_t slot = p_.operands[e.operands.first + i].slot;
-          slot < 0 || slot >= static_cast<std::int32_t>(p_.slots.size()))
-        return;  // reported already
+    for (const Operand& o : p_.operands_of(e))
+      if (!exists(o)) return;  // reported already
     if (e.op == Op::copy) return check_copy(e);
     const Tier tier = is_collective(e.op) ? Tier::device : e.tier;
-    for (int i = 0; i < e.operands.count; ++i) {
-      const std::int32_t slot = p_.operands[e.operands.first + i].slot;
-      if (p_.slots[slot].tier != tier)
-        report(Rule::tiers,
-               fmt::format("{} is in {} memory, the work is done in the {}'s", name(slot),
-                           to_string(p_.slots[slot].tier), to_string(tier)));
-    }
+    for (const Operand& o : p_.operands_of(e))
+      if (const Slot& slot = p_.slots[o.slot]; slot.tier != tier)
+        report(Rule::tiers, fmt::format("{} is in {} memory, the work is done in the {}'s",
+                                        slot.name, to_string(slot.tier), to_string(tier)));
   }
 
   void check_divisor(const Event& e) {
@@ -240,8 +234,7 @@ class Checker {
   void check_copy(const Event& e) {
     if (e.operands.count != 2)
       return report(Rule::tiers, "a copy needs a source and a destination");
-    const Operand& from = p_.operands[e.operands.first];
-    const Operand& to = p_.operands[e.operands.first + 1];
+    const Operand &from = p_.operands_of(e)[0], &to = p_.operands_of(e)[1];
     const Slot &source = p_.slots[from.slot], &destination = p_.slots[to.slot];
     if (source.tier == destination.tier)
       report(Rule::tiers, fmt::format("{} is copied to {} within {} memory", source.name,
@@ -274,8 +267,7 @@ class Checker {
       wrong(fmt::format("reduction {}", to_string(e.reduction)));
     if (e.op == Op::barrier) return;
     if (e.operands.count < 2) return wrong("needs a send and a receive range");
-    const Operand& send = p_.operands[e.operands.first];
-    const Operand& receive = p_.operands[e.operands.first + 1];
+    const Operand &send = p_.operands_of(e)[0], &receive = p_.operands_of(e)[1];
     // In elements of the event's type: a byte view has more of them than the slot.
     const auto elems = [&](const Operand& o) {
       return o.elems * dtype_bytes(p_.slots[o.slot].dtype) / dtype_bytes(e.dtype);

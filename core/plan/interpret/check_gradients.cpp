@@ -94,37 +94,34 @@ void GradientCheck::follow_params(const Event& e) {
   }
 }
 
-const Operand& GradientCheck::nth(const Event& e, std::size_t i) const {
-  return p_.operands[static_cast<std::size_t>(e.operands.first) + i];
-}
-
 // Keeps the ranges that lack the reduction of a group. Copies and sums pass this on, element by
 // element, and so does the reduction of the other level. A reduction of the world counts for both.
 void GradientCheck::follow_values(const Event& e) {
+  const auto operands = p_.operands_of(e);
   if (e.op == Op::acquire || e.op == Op::release)
     return each_level([&](auto& slots) { slots[e.slot].clear(); });
-  if (is_reduction(e.op) && e.operands.count >= 2) return reduce_values(e, nth(e, 0), nth(e, 1));
-  if (e.op == Op::all_to_all && e.operands.count >= 2) return exchange_values(e);
-  if (e.op == Op::copy && e.operands.count == 2)
-    return each_level([&](auto& slots) { copy_values(slots, nth(e, 1), nth(e, 0), false); });
+  if (is_reduction(e.op) && operands.size() >= 2) return reduce_values(e, operands[0], operands[1]);
+  if (e.op == Op::all_to_all && operands.size() >= 2) return exchange_values(e);
+  if (e.op == Op::copy && operands.size() == 2)
+    return each_level([&](auto& slots) { copy_values(slots, operands[1], operands[0], false); });
   switch (e.kernel) {
     case Kernel::backward: return make_values(e);
     case Kernel::zero: {
-      const Operand& o = nth(e, 0);
+      const Operand& o = operands[0];
       return each_level([&](auto& slots) { slots[o.slot].remove(o.offset, o.offset + o.elems); });
     }
-    case Kernel::reduce_int4: return sum_values(e, nth(e, 2));
-    case Kernel::sum_parts: return sum_values(e, nth(e, 1));
+    case Kernel::reduce_int4: return sum_values(e, operands[2]);
+    case Kernel::sum_parts: return sum_values(e, operands[1]);
     case Kernel::quantize_int4:
-      return each_level([&](auto& slots) { copy_values(slots, nth(e, 0), nth(e, 2), false); });
+      return each_level([&](auto& slots) { copy_values(slots, operands[0], operands[2], false); });
     case Kernel::dequantize_int4:
-      exchanged_[nth(e, 0).slot] = exchanged_[nth(e, 1).slot];
+      exchanged_[operands[0].slot] = exchanged_[operands[1].slot];
       [[fallthrough]];
     case Kernel::convert:
     case Kernel::accumulate:
     case Kernel::interleave:
       return each_level([&](auto& slots) {
-        copy_values(slots, nth(e, 0), nth(e, 1),
+        copy_values(slots, operands[0], operands[1],
                     e.kernel == Kernel::accumulate || e.kernel == Kernel::interleave);
       });
     default:
@@ -137,7 +134,7 @@ void GradientCheck::follow_values(const Event& e) {
 void GradientCheck::make_values(const Event& e) {
   const int params = e.params.count;
   for (int i = 0; i < e.operands.count; ++i) {
-    const Operand& o = nth(e, static_cast<std::size_t>(i));
+    const Operand& o = p_.operands_of(e)[static_cast<std::size_t>(i)];
     if (!o.writes) continue;
     const bool gradient = i >= params && i < 2 * params;
     const Levels levels = gradient ? levels_of(p_.param_ids[e.params.first + i - params]) : ~0U;
@@ -147,7 +144,7 @@ void GradientCheck::make_values(const Event& e) {
 
 // The ranks of the group hold parts of each other, which are not added up yet.
 void GradientCheck::exchange_values(const Event& e) {
-  const Operand &from = nth(e, 0), &into = nth(e, 1);
+  const Operand &from = p_.operands_of(e)[0], &into = p_.operands_of(e)[1];
   exchanged_[into.slot] = e.group;
   each_level([&](auto& slots) { copy_values(slots, into, from, false); });
 }
@@ -156,8 +153,9 @@ void GradientCheck::sum_values(const Event& e, const Operand& parts) {
   if (exchanged_[parts.slot] != e.group)
     report_(fmt::format("{} adds up {}, which no all_to_all of group {} delivered",
                         to_string(e.kernel), p_.slots[parts.slot].name, p_.groups[e.group].name));
-  exchanged_[nth(e, 0).slot] = -1;
-  reduce_values(e, parts, nth(e, 0));
+  const Operand& sum = p_.operands_of(e)[0];
+  exchanged_[sum.slot] = -1;
+  reduce_values(e, parts, sum);
 }
 
 void GradientCheck::reduce_values(const Event& e, const Operand& from, const Operand& into) {
@@ -187,7 +185,7 @@ void GradientCheck::copy_values(std::vector<Intervals>& slots, const Operand& in
 }
 
 void GradientCheck::require_reduced(const Event& e) {
-  const Operand& grad = nth(e, operand::upd_grad);
+  const Operand& grad = p_.operands_of(e)[operand::upd_grad];
   each_level([&](const auto& slots) {
     if (slots[grad.slot].touches(grad.offset, grad.offset + grad.elems))
       report_(fmt::format("{}[{}, +{}] is applied, but holds gradients that no reduction delivered",

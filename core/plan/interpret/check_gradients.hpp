@@ -54,7 +54,6 @@ class GradientCheck {
   static void copy_values(std::vector<Intervals>& slots, const Operand& into, const Operand& from,
                           bool adds);
   void require_reduced(const Event& event);
-  const Operand& nth(const Event& event, std::size_t i) const;
   /// Calls `each` with the elements that lack a reduction, for those among `levels`.
   template<class Each>
   void each_level(Each each, Levels levels = ~0U);

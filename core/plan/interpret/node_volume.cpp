@@ -11,14 +11,6 @@
 namespace shardmark {
 namespace {
 
-// How many ranks of `group` are on this rank's node.
-std::int64_t ranks_here(const Program& p, int group, std::int64_t ranks_per_node) {
-  const std::vector<int>& ranks = p.groups[static_cast<std::size_t>(group)].ranks;
-  if (ranks.empty()) return ranks_per_node;
-  const std::int64_t node = p.rank / ranks_per_node;
-  return std::ranges::count_if(ranks, [&](int rank) { return rank / ranks_per_node == node; });
-}
-
 // A step of ZeRO-3 gathers each parameter twice per micro-batch and reduces its gradient once.
 void add_theory(const Program& p, const Deck& deck, NodeVolume& v) {
   if (!p.mesh.is_flat() || deck.zero.stage != 3 || !traits(deck.run.schedule).follows_deepspeed)
@@ -48,7 +40,7 @@ std::optional<NodeVolume> volume_between_nodes(const Program& p, const Deck& dec
   if (!known || p.world <= v.ranks_per_node || p.world % v.ranks_per_node != 0) return {};
   v.nodes = p.world / v.ranks_per_node;
   for (int g = 0; g < static_cast<int>(p.groups.size()); ++g) {
-    const std::int64_t here = ranks_here(p, g, v.ranks_per_node);
+    const std::int64_t here = p.ranks_here(g, v.ranks_per_node);
     if (here == p.size_of(g)) continue;
     for (const auto& [op, traffic] : steady_volume(p, g)) {
       const std::int64_t sharing = op == Op::all_to_all ? 1 : here;

@@ -7,14 +7,12 @@
 namespace shardmark {
 
 bool OccupiedMemory::Addresses::covers(std::int64_t begin, std::int64_t end) const {
-  const auto block = std::lower_bound(blocks_.begin(), blocks_.end(), end,
-                                      [](const Block& b, std::int64_t at) { return b.end < at; });
+  const auto block = std::ranges::lower_bound(blocks_, end, {}, &Block::end);
   return block != blocks_.end() && block->begin <= begin;
 }
 
 void OccupiedMemory::Addresses::add(std::int64_t begin, std::int64_t end) {
-  const auto first = std::lower_bound(blocks_.begin(), blocks_.end(), begin,
-                                      [](const Block& b, std::int64_t at) { return b.end < at; });
+  const auto first = std::ranges::lower_bound(blocks_, begin, {}, &Block::end);
   auto last = first;
   for (; last != blocks_.end() && last->begin <= end; ++last) {
     begin = std::min(begin, last->begin);
@@ -29,8 +27,7 @@ void OccupiedMemory::Addresses::add(std::int64_t begin, std::int64_t end) {
 }
 
 std::int64_t OccupiedMemory::Addresses::lowest_free(std::int64_t at, std::int64_t bytes) const {
-  auto block = std::upper_bound(blocks_.begin(), blocks_.end(), at,
-                                [](std::int64_t a, const Block& b) { return a < b.end; });
+  auto block = std::ranges::upper_bound(blocks_, at, {}, &Block::end);
   for (; block != blocks_.end() && block->begin - at < bytes; ++block) at = block->end;
   return at;
 }

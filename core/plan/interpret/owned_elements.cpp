@@ -24,9 +24,7 @@ struct Share {
 };
 
 const Param& param_of(const ModelShape& model, std::int64_t first_elem) {
-  return *std::prev(
-      std::upper_bound(model.params.begin(), model.params.end(), first_elem,
-                       [](std::int64_t elem, const Param& p) { return elem < p.first_elem; }));
+  return *std::prev(std::ranges::upper_bound(model.params, first_elem, {}, &Param::first_elem));
 }
 
 }  // namespace

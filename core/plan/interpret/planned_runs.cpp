@@ -33,7 +33,7 @@ RoutedRange routed_range(const Program& program, const SegmentRuns& runs) {
   for (std::size_t s = 0; s < runs.size(); ++s)
     for (const Event& e : program.segments[s].events) {
       if (e.routed == Routed::no) continue;
-      const Operand* ops = &program.operands[static_cast<std::size_t>(e.operands.first)];
+      const auto ops = program.operands_of(e);
       const auto [home, away] =
           e.routed == Routed::away ? std::pair(ops[0], ops[1]) : std::pair(ops[1], ops[0]);
       range.fewest += runs[s] * (fewest - e.elems);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iterator>
-#include <span>
 #include <vector>
 
 #include <fmt/core.h>
@@ -18,10 +17,6 @@ std::string range_text(const Program& p, const Operand& o) {
   return fmt::format("{}[{}, +{}]", printable(slot.name), o.offset, o.elems);
 }
 
-std::span<const Operand> operands_of(const Program& p, const Event& e) {
-  return {p.operands.data() + e.operands.first, static_cast<std::size_t>(e.operands.count)};
-}
-
 // The module, parameter or unit that a compute event is about; empty: none.
 std::string owner_name(const Program& p, const Event& e) {
   if (e.module >= 0) return printable(p.model.modules[e.module].name);
@@ -31,7 +26,7 @@ std::string owner_name(const Program& p, const Event& e) {
 
 // What an event does and to which buffers, without its number, phase and lane.
 std::string body(const Program& p, const Event& e) {
-  const auto ops = operands_of(p, e);
+  const auto ops = p.operands_of(e);
   if (e.op == Op::acquire || e.op == Op::release)
     return fmt::format("{:<14} {} ({} {}, {} bytes)", to_string(e.op),
                        printable(p.slots[e.slot].name), to_string(e.tier), to_string(e.category),

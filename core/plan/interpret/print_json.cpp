@@ -22,10 +22,9 @@ Json row(const Program& p, const Event& e, int micro_batch) {
   r["op"] = to_string(e.op);
   r["dtype"] = e.op == Op::barrier ? "-" : to_string(e.dtype);
   // In elements of the event's type: a byte view has more of them than its slot.
-  const auto elems = [&](int i) {
-    if (e.operands.count <= i) return std::int64_t{0};
-    const Operand& o = p.operands[e.operands.first + i];
-    return o.elems * dtype_bytes(p.slots[o.slot].dtype) / dtype_bytes(e.dtype);
+  const auto elems = [&, ops = p.operands_of(e)](std::size_t i) {
+    if (ops.size() <= i) return std::int64_t{0};
+    return ops[i].elems * dtype_bytes(p.slots[ops[i].slot].dtype) / dtype_bytes(e.dtype);
   };
   r["elems_in"] = elems(0);
   r["elems_out"] = elems(1);

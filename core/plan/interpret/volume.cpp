@@ -27,15 +27,11 @@ Volume volume(const Segment& segment, int group, std::int64_t times) {
   return v;
 }
 
-Volume step_volume(const Program& program, const Step& step, bool skipped, int group) {
+Volume steady_volume(const Program& program, int group) {
   Volume v;
-  for (const SegmentRun& run : runs_of(step, skipped))
+  for (const SegmentRun& run : runs_of(program.steps[step_path(program, false).back()], false))
     for (int segment : run.segments) add(v, volume(program.segments[segment], group, run.times));
   return v;
-}
-
-Volume steady_volume(const Program& program, int group) {
-  return step_volume(program, program.steps[step_path(program, false).back()], false, group);
 }
 
 double volume_per_parameter(const Program& program, const Volume& volume) {

@@ -23,8 +23,6 @@ inline constexpr int all_groups = -1;
 /// The collectives of one segment that runs `times` times: those of one group, or all of them.
 /// Throws SizeError beyond 63 bits.
 Volume volume(const Segment& segment, int group = all_groups, std::int64_t times = 1);
-/// The collectives of one optimizer step, done or skipped.
-Volume step_volume(const Program& program, const Step& step, bool skipped, int group = all_groups);
 /// The collectives of one step in the steady state.
 Volume steady_volume(const Program& program, int group = all_groups);
 /// Elements communicated per parameter. An all_reduce counts twice, other collectives once; padding

@@ -7,18 +7,6 @@
 
 namespace shardmark {
 
-namespace {
-
-int ranks_of_node(const Program& program, int group, int ranks_per_node) {
-  const std::vector<int>& ranks = program.groups[group].ranks;
-  if (ranks.empty()) return std::min(program.world, ranks_per_node);
-  const int node = program.rank / ranks_per_node;
-  return std::max<int>(1, static_cast<int>(std::ranges::count_if(
-                              ranks, [&](int r) { return r / ranks_per_node == node; })));
-}
-
-}  // namespace
-
 EventCosts::EventCosts(const Program& program, const Machine& machine, const PriceOptions& options)
     : program_(program),
       ranks_per_node_(options.ranks_per_node),
@@ -27,15 +15,13 @@ EventCosts::EventCosts(const Program& program, const Machine& machine, const Pri
       segments_(program.segments.size()) {}
 
 CollectiveShape EventCosts::shape_of(const Event& event) const {
-  const auto slot_of = [&](int operand) {
-    return program_.operands[static_cast<std::size_t>(event.operands.first + operand)].slot;
-  };
+  const auto operands = program_.operands_of(event);
   return {.op = event.op,
           .dtype = event.dtype,
           .elems = event.elems,
           .ranks = program_.size_of(event.group),
-          .ranks_per_node = ranks_of_node(program_, event.group, ranks_per_node_),
-          .in_place = event.operands.count > 1 && slot_of(0) == slot_of(1)};
+          .ranks_per_node = static_cast<int>(program_.ranks_here(event.group, ranks_per_node_)),
+          .in_place = operands.size() > 1 && operands[0].slot == operands[1].slot};
 }
 
 EventCosts::Taken EventCosts::look_up(const Event& e) {

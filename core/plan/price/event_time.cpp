@@ -14,10 +14,6 @@ ProductForm form_of(const Product& p) {
   return p.transpose_a ? ProductForm::tn : p.transpose_b ? ProductForm::nt : ProductForm::nn;
 }
 
-double of(std::int64_t n) {
-  return static_cast<double>(n);
-}
-
 // 0: the product is priced by itself.
 double fused_efficiency(const DeviceModel& d, ProductPart part) {
   if (part == ProductPart::linear) return 0;
@@ -127,14 +123,14 @@ double EventTimes::unmeasured_product(const Product& p) const {
   if (has_tiles(d)) {
     const double rate = d.memory_bytes_per_s * d.stream_efficiency;
     const double added = rate > 0 ? adding_bytes(machine_.software, p) / rate : 0;
-    const double kernels = launches_of(machine_.software, p) / of(p.count);
+    const double kernels = launches_of(machine_.software, p) / as_double(p.count);
     return software_product_s(machine_, p) + added + kernels * d.launch_s;
   }
   const double given = d.product_efficiency_of[p.type];
   const double peak = peak_of(d, p.type);
   double seconds = 0;
   if (peak > 0)
-    seconds = p.flops() / of(p.count) / (peak * (given > 0 ? given : d.product_efficiency));
+    seconds = p.flops() / as_double(p.count) / (peak * (given > 0 ? given : d.product_efficiency));
   const double rate = d.memory_bytes_per_s * d.product_operand_efficiency;
   if (rate > 0) seconds += operand_bytes(p) / rate;
   return seconds * turns_on_cores(machine_, busy_ranks_, 1);
@@ -143,16 +139,18 @@ double EventTimes::unmeasured_product(const Product& p) const {
 Cost EventTimes::product(const Product& p) {
   // Attention has many tiles, whose price by a rate is sooner computed than looked up.
   const double fused = fused_rate(machine_.device, p);
-  if (fused > 0) return cost_of_products(p.flops() / of(p.count) / fused * of(p.count));
+  if (fused > 0)
+    return cost_of_products(p.flops() / as_double(p.count) / fused * as_double(p.count));
   const auto key = std::make_tuple(p.type, p.c_type, static_cast<int>(form_of(p)), p.accumulate,
                                    p.m, p.n, p.k, p.batch, p.part, p.in_head);
   auto it = tables_->product_s.find(key);
   if (it == tables_->product_s.end()) {
     const DeviceModel& d = machine_.device;
-    const double flops = p.flops() / of(p.count);
+    const double flops = p.flops() / as_double(p.count);
     double seconds = 0;
     if (const Scatter* table = tables_->find(p)) {
-      const Estimate e = table->at({of(p.m), of(p.n), of(p.k), of(p.batch)});
+      const Estimate e =
+          table->at({as_double(p.m), as_double(p.n), as_double(p.k), as_double(p.batch)});
       seconds = e.value * flops;
       note("shapes of " + std::string(to_string(p.type)) + " products", e.beyond);
     } else {
@@ -163,7 +161,7 @@ Cost EventTimes::product(const Product& p) {
     if (fused_efficiency(d, p.part) == 0) seconds = std::max(seconds, d.launch_s);
     it = tables_->product_s.emplace(key, seconds).first;
   }
-  return cost_of_products(it->second * of(p.count));
+  return cost_of_products(it->second * as_double(p.count));
 }
 
 Cost EventTimes::cost_of_products(double seconds) const {
@@ -251,12 +249,12 @@ Cost EventTimes::copy(Direction direction, std::int64_t bytes) {
   Cost cost;
   if (bytes == 0) return cost;
   if (!model.points.empty()) {
-    const Estimate e = on_curve(model.points, of(bytes));
+    const Estimate e = on_curve(model.points, as_double(bytes));
     cost[resource] = e.value / speeds_[resource];
     note(is_disk(direction) ? "sizes of transfers of the disk" : "sizes of copies", e.beyond);
   } else if (model.link.bytes_per_s > 0) {
     cost[resource] =
-        (model.link.latency_s + of(bytes) / model.link.bytes_per_s) / speeds_[resource];
+        (model.link.latency_s + as_double(bytes) / model.link.bytes_per_s) / speeds_[resource];
   }
   if (!is_disk(direction))
     cost[resource] *= turns_on_cores(machine_, busy_ranks_, machine_.node.ranks);

@@ -10,10 +10,6 @@
 namespace shardmark {
 namespace {
 
-double as_double(std::int64_t n) {
-  return static_cast<double>(n);
-}
-
 double stream_rate(const DeviceModel& d) {
   return d.memory_bytes_per_s * d.stream_efficiency;
 }

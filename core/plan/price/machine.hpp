@@ -332,8 +332,7 @@ Iterator nearest_placement(Iterator first, Iterator last, double core_to_core_s)
   const auto apart = [&](const auto& p) {
     return std::abs(std::log(p.core_to_core_s / core_to_core_s));
   };
-  return std::min_element(first, last,
-                          [&](const auto& a, const auto& b) { return apart(a) < apart(b); });
+  return std::ranges::min_element(first, last, {}, apart);
 }
 
 /// The machine while its cores are as far apart as measured: with the figures of the placement that

@@ -8,6 +8,11 @@
 
 namespace shardmark {
 
+/// A count in an estimate.
+constexpr double as_double(std::int64_t n) {
+  return static_cast<double>(n);
+}
+
 /// The peak of products of a type, in FLOP/s; that of fp32 where no other is known.
 inline double peak_of(const DeviceModel& d, Dtype type) {
   return d.peak_flops[type] > 0 ? d.peak_flops[type] : d.peak_flops[Dtype::fp32];
@@ -22,10 +27,9 @@ inline double attention_efficiency_of(const DeviceModel& d, bool backward) {
 
 /// The bytes that a product reads and writes, of all its batch.
 inline double operand_bytes(const Product& p) {
-  const auto of = [](std::int64_t n) { return static_cast<double>(n); };
-  const double c = of(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
-  return of(p.batch) * (of(dtype_bytes(p.type)) * (of(p.m) * of(p.k) + of(p.k) * of(p.n)) +
-                        c * of(p.m) * of(p.n));
+  const double m = as_double(p.m), n = as_double(p.n), k = as_double(p.k);
+  const double c = as_double(dtype_bytes(p.c_type)) * (p.accumulate ? 2 : 1);
+  return as_double(p.batch) * (as_double(dtype_bytes(p.type)) * (m * k + k * n) + c * m * n);
 }
 
 }  // namespace shardmark

@@ -29,13 +29,13 @@ void Replay::Sums::repeat(const Sums& before, double times) {
   };
   again(clock, before.clock);
   again(launched, before.launched);
-  all(phase, before.phase);
-  all(busy, before.busy);
-  all(waiting, before.waiting);
-  all(by_resource, before.by_resource);
+  all(phase_s, before.phase_s);
+  all(busy_s, before.busy_s);
+  all(waiting_s, before.waiting_s);
+  all(busy_by_resource, before.busy_by_resource);
   all(critical, before.critical);
-  again(copies, before.copies);
-  again(exposed, before.exposed);
+  again(copies_s, before.copies_s);
+  again(exposed_s, before.exposed_s);
   again(in_flight, before.in_flight);
   again(flops, before.flops);
 }
@@ -89,7 +89,7 @@ void Replay::start_copy(int index) {
   if (e.lane != Lane::disk && machine_.device.is_host) end = std::max(end, sums_.clock);
   free_s = end;
   end_s_[static_cast<std::size_t>(index)] = end;
-  sums_.busy[e.lane] += end - begin;
+  sums_.busy_s[e.lane] += end - begin;
   if (options_.keep_events) {
     events_[record_].begin_s = begin;
     events_[record_].end_s = end;
@@ -120,12 +120,13 @@ bool Replay::run_event(int index) {
     const double late_s = sums_.launched - (sums_.clock + left_s_);
     if (late_s > 0) left_s_ += late_s, own[Resource::host] += late_s;
     for (std::size_t r = 0; r < own.size(); ++r) sums_.critical[r] += own[r];
-    sums_.busy[Lane::compute] += left_s_;
+    sums_.busy_s[Lane::compute] += left_s_;
     apart_s_ += left_s_;
-    if (moved_by_rank) sums_.copies += left_s_;
+    if (moved_by_rank) sums_.copies_s += left_s_;
     sums_.flops += taken(index).flops;
     for (std::size_t r = 0; r < own.size(); ++r)
-      sums_.by_resource[r] += e.op == Op::compute || moved_by_rank ? own[r] : taken(index).cost[r];
+      sums_.busy_by_resource[r] +=
+          e.op == Op::compute || moved_by_rank ? own[r] : taken(index).cost[r];
   }
   computing_ = true;
   if (!pass(left_s_, never, -1)) return false;
@@ -140,7 +141,7 @@ bool Replay::run_event(int index) {
 
 void Replay::open_record(int event) {
   record_ = events_.size();
-  waited_before_ = sums_.exposed + sums_.copies;
+  waited_before_ = sums_.exposed_s + sums_.copies_s;
   if (!options_.keep_events) return;
   PricedEvent priced;
   priced.segment = runs_[run_].segments[part_];
@@ -152,7 +153,7 @@ void Replay::open_record(int event) {
 void Replay::close_record() {
   if (!options_.keep_events) return;
   PricedEvent& priced = events_[record_];
-  priced.waited_s = sums_.exposed + sums_.copies - waited_before_;
+  priced.waited_s = sums_.exposed_s + sums_.copies_s - waited_before_;
   if (priced.event < 0) priced.end_s = sums_.clock;
 }
 
@@ -195,25 +196,17 @@ void Replay::next_segment() {
   ++run_;
   if (complete()) {
     computing_ = false;
-    sums_.exposed += owed_s_;
-    sums_.waiting[Lane::comm] += owed_s_;
+    sums_.exposed_s += owed_s_;
+    sums_.waiting_s[Lane::comm] += owed_s_;
     spend(std::exchange(owed_s_, 0), 0, false);
   }
   before_ = sums_;
 }
 
 PricedStep Replay::result() const {
-  PricedStep p;
+  PricedStep p = sums_;
   p.step_s = sums_.clock + machine_.step_s;
-  p.phase_s = sums_.phase;
-  p.copies_s = sums_.copies;
-  p.exposed_s = sums_.exposed;
-  p.hidden_s = std::max(0.0, sums_.in_flight - sums_.exposed);
-  p.busy_s = sums_.busy;
-  p.waiting_s = sums_.waiting;
-  p.busy_by_resource = sums_.by_resource;
-  p.critical = sums_.critical;
-  p.flops = sums_.flops;
+  p.hidden_s = std::max(0.0, sums_.in_flight - sums_.exposed_s);
   p.events = events_;
   p.extrapolations = costs_.extrapolations();
   return p;

@@ -43,14 +43,11 @@ class Replay {
   // Times of the end of an event: it is not known, or the event is a collective on its way.
   static constexpr double never = std::numeric_limits<double>::infinity();
   static constexpr double on_its_way = -1;
-  // Accumulated over the step; what repeats is added several times.
-  struct Sums {
-    double clock = 0;     // of the compute lane
-    double launched = 0;  // when the host of a device has launched what the lane computes
-    EnumArray<Phase, double> phase{};
-    EnumArray<Lane, double> busy{}, waiting{};
-    double copies = 0, exposed = 0, in_flight = 0, flops = 0;
-    Cost by_resource, critical;
+  // Accumulated over the step, of which `result` completes it; what repeats is added several times.
+  struct Sums : PricedStep {
+    double clock = 0;      // of the compute lane
+    double launched = 0;   // when the host of a device has launched what the lane computes
+    double in_flight = 0;  // of collectives
     void repeat(const Sums& before, double times);
   };
   // A collective that this rank has started.

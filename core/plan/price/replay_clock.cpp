@@ -16,10 +16,10 @@ constexpr double rounding_s = 1e-15;
 void Replay::spend(double dt, double own, bool flying) {
   if (flying || sums_.clock < flying_until_s_) sums_.in_flight += dt;
   sums_.clock += dt;
-  sums_.phase[phase_] += dt;
+  sums_.phase_s[phase_] += dt;
   const double taken = computing_ ? dt - own : 0;  // by collectives that this rank makes progress
-  sums_.exposed += taken;
-  sums_.waiting[Lane::comm] += taken;
+  sums_.exposed_s += taken;
+  sums_.waiting_s[Lane::comm] += taken;
   sums_.critical[Resource::network] += taken;
 }
 
@@ -44,7 +44,7 @@ void Replay::land(int queue) {
   end_s_[static_cast<std::size_t>(head.event)] = end;
   free_s_[static_cast<std::size_t>(queue)] = sums_.clock;
   flying_until_s_ = std::max(flying_until_s_, end);
-  sums_.busy[Lane::comm] += end - head.begin_s;
+  sums_.busy_s[Lane::comm] += end - head.begin_s;
   if (options_.keep_events) {
     events_[head.record].begin_s = head.begin_s;
     events_[head.record].end_s = end;
@@ -90,8 +90,8 @@ bool Replay::pass(double& left_s, double until_s, std::int32_t awaited) {
     if (computing_) dt = std::min(dt, left_s / rate);
     if (!computing_ && awaited >= 0) {
       const int q = queue_of(segment().events[static_cast<std::size_t>(awaited)]);
-      sums_.exposed += dt;
-      sums_.waiting[Lane::comm] += dt;
+      sums_.exposed_s += dt;
+      sums_.waiting_s[Lane::comm] += dt;
       owed_s_ = std::max(0.0, owed_s_ - dt);
       // While a collective waits for another rank, no resource of this one is the limit.
       if (speed[static_cast<std::size_t>(q)] > 0) {
@@ -121,9 +121,9 @@ bool Replay::wait_until(double until_s, Lane lane, Resource resource) {
   const double before = sums_.clock;
   const bool done = pass(none, until_s, -1);
   const double waited = sums_.clock - before;
-  sums_.waiting[lane] += waited;
+  sums_.waiting_s[lane] += waited;
   sums_.critical[resource] += waited;
-  (lane == Lane::comm ? sums_.exposed : sums_.copies) += waited;
+  (lane == Lane::comm ? sums_.exposed_s : sums_.copies_s) += waited;
   return done;
 }
 

@@ -109,8 +109,7 @@ Estimate on_curve(const std::vector<TimePoint>& curve, double size) {
     const double factor = size / last.size;
     return {last.seconds * factor, factor};
   }
-  const auto above = std::upper_bound(curve.begin(), curve.end(), size,
-                                      [](double s, const TimePoint& p) { return s < p.size; });
+  const auto above = std::ranges::upper_bound(curve, size, {}, &TimePoint::size);
   const TimePoint &high = *above, &low = *(above - 1);
   const double part = std::log(size / low.size) / std::log(high.size / low.size);
   return {low.seconds * std::pow(high.seconds / low.seconds, part), 1};
