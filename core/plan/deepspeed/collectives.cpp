@@ -95,7 +95,6 @@ void Collectives::correct_folded(int param, Operand grad) {
     divide(data, ranks);
   };
   if (w_[grad.slot].dtype == Dtype::fp32) return average(grad);
-  if (folded_.empty()) folded_.assign(static_cast<std::size_t>(c_.params()), no_slot);
   const int wire =
       c_.declare_once(folded_[static_cast<std::size_t>(param)], "folded." + c_.name(param),
                       Category::bucket, Dtype::fp32, c_.elems(param));

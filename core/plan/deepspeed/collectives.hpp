@@ -73,8 +73,8 @@ class Collectives : private DeepSpeedPart {
   }
 
   StagedCollectives staged_;
-  int wires_ = 0;            // numbers the converted buffers
-  std::vector<int> folded_;  // by parameter: its gradient in fp32, see correct_folded
+  int wires_ = 0;                            // numbers the converted buffers
+  std::vector<int> folded_ = c_.no_slots();  // by parameter, see correct_folded
 };
 
 template<class Send>

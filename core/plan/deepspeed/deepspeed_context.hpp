@@ -9,8 +9,6 @@
 
 #include <core/plan/model/module_classes.hpp>
 #include <core/plan/plan.hpp>
-#include <core/plan/write/compute_writer.hpp>
-#include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/schedule_part.hpp>
 
 namespace shardmark {
@@ -28,19 +26,15 @@ inline constexpr std::string_view grad_partitions = "grad_partitions";
 }  // namespace recorded
 
 /// The program that is being written, its settings and its writers.
-struct DeepSpeedContext {
+struct DeepSpeedContext : ScheduleContext {
   DeepSpeedContext(Program& p, const Deck& d, const Profile& machine)
-      : program(p),
+      : ScheduleContext(p, machine),
         deck(d),
         profile(machine),
         knobs(d.zero.knobs),
-        precision(d.zero.precision),
-        writer(p),
-        compute(p, writer, machine) {
+        precision(d.zero.precision) {
     if (autocasts()) lower = params_of_classes(p.model, precision.autocast.safe_classes);
   }
-  DeepSpeedContext(const DeepSpeedContext&) = delete;
-  DeepSpeedContext& operator=(const DeepSpeedContext&) = delete;
 
   int world() const { return program.partition_ranks(); }
   int stage() const { return program.stage; }
@@ -64,6 +58,10 @@ struct DeepSpeedContext {
     return shares_with_sequence() ? program.mesh.sequence_rank() : program.mesh.tensor_rank();
   }
   int params() const { return static_cast<int>(program.model.params.size()); }
+  /// For each parameter a slot that is not declared yet.
+  std::vector<int> no_slots() const {
+    return std::vector<int>(program.model.params.size(), no_slot);
+  }
   const Param& param(int id) const { return program.model.params[id]; }
   std::int64_t elems(int param) const { return program.model.params[param].elems; }
   const std::string& name(int param) const { return program.model.params[param].name; }
@@ -124,13 +122,10 @@ struct DeepSpeedContext {
     writer.acquire(writer.slot("variance_of_param", Category::variance, precision.model, updated));
   }
 
-  Program& program;
   const Deck& deck;
   const Profile& profile;
   const ZeroKnobs& knobs;
   const PrecisionSpec& precision;
-  PlanWriter writer;
-  ComputeWriter compute;
   std::vector<bool> lower;  // by parameter: whether torch_autocast sends it in its type
 };
 

@@ -19,7 +19,7 @@ class DeepSpeedSteps : public StepSchedule {
   DeepSpeedSteps(Program& program, const Deck& deck, const Profile& profile)
       : c_(program, deck, profile) {}
 
-  StepWriters writers() override { return {c_.program, c_.writer, c_.compute}; }
+  ScheduleContext& context() override { return c_; }
   bool may_skip() const override { return looks_for_overflow() || skips_by_norm(); }
   /// Whether a flag says before the step if gradients overflowed.
   virtual bool looks_for_overflow() const { return c_.precision.check_overflow; }

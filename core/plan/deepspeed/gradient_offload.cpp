@@ -5,7 +5,6 @@ namespace shardmark {
 
 Operand GradientOffload::as_fp32(int param, Operand grad) {
   if (w_[grad.slot].dtype == Dtype::fp32) return w_.read(grad);
-  if (fp32_.empty()) fp32_.assign(c_.program.model.params.size(), no_slot);
   const int wide = c_.declare_once(fp32_[param], "fp32." + c_.name(param), Category::staging,
                                    Dtype::fp32, grad.elems);
   w_.acquire(wide);

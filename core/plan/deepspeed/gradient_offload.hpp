@@ -29,8 +29,8 @@ class GradientOffload : private DeepSpeedPart {
   void release_copied();
 
  private:
-  std::vector<int> fp32_;    // by parameter
-  std::vector<int> copied_;  // slots that copies read
+  std::vector<int> fp32_ = c_.no_slots();  // by parameter
+  std::vector<int> copied_;                // slots that copies read
 };
 
 }  // namespace shardmark

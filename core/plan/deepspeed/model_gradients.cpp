@@ -5,7 +5,6 @@ namespace shardmark {
 
 ModelGradients::ModelGradients(DeepSpeedContext& context)
     : DeepSpeedPart(context),
-      slots_(context.program.model.params.size(), no_slot),
       uses_(context.program.model.params.size()),
       order_(gradient_ready_order(
           context.program.model,

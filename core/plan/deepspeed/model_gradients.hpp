@@ -29,9 +29,9 @@ class ModelGradients : private DeepSpeedPart {
   void release_all();
 
  private:
-  std::vector<int> slots_;  // by parameter
-  std::vector<int> uses_;   // by parameter: the number of modules that use it
-  std::vector<int> order_;  // in which gradients become ready
+  std::vector<int> slots_ = c_.no_slots();  // by parameter
+  std::vector<int> uses_;                   // by parameter: the number of modules that use it
+  std::vector<int> order_;                  // in which gradients become ready
   std::size_t next_ready_ = 0;
   std::vector<int> uses_left_;  // in this backward
   std::set<int> begun_;         // gradients that this backward has written to

@@ -64,10 +64,8 @@ void declare_staging(StagedCollectives& collectives, const PlanWriter& w, const 
 }  // namespace
 
 PaperContext::PaperContext(Program& p, const Deck& deck, const Profile& machine)
-    : program(p),
+    : ScheduleContext(p, machine),
       optimizer(deck.zero.optimizer.type),
-      writer(p),
-      compute(p, writer, machine),
       groups(partition_states(p, deck)),
       collectives(writer, p, machine),
       slots(declare_slots(writer, p, optimizer)) {

@@ -6,8 +6,6 @@
 #include <span>
 #include <vector>
 
-#include <core/plan/write/compute_writer.hpp>
-#include <core/plan/write/plan_writer.hpp>
 #include <core/plan/write/rank_groups.hpp>
 #include <core/plan/write/schedule_part.hpp>
 #include <core/plan/write/staged_collectives.hpp>
@@ -35,10 +33,8 @@ struct PaperSlots {
 };
 
 /// The program that is being written, its writers and its slots.
-struct PaperContext {
+struct PaperContext : ScheduleContext {
   PaperContext(Program& p, const Deck& deck, const Profile& machine);
-  PaperContext(const PaperContext&) = delete;
-  PaperContext& operator=(const PaperContext&) = delete;
 
   int stage() const { return program.stage; }
   int units() const { return static_cast<int>(program.model.units.size()); }
@@ -64,10 +60,7 @@ struct PaperContext {
   Event& collective(Op op, Reduction reduction, Operand send, Operand receive, int u,
                     std::span<const int> params, int group);
 
-  Program& program;
   const Optimizer optimizer;
-  PlanWriter writer;
-  ComputeWriter compute;
   const ShardGroups groups;
   StagedCollectives collectives;
   const PaperSlots slots;

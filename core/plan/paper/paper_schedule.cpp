@@ -24,7 +24,7 @@ class PaperSchedule final : public StepSchedule {
       if (p_.model.modules[m].unit >= 0) backward_modules_[p_.model.modules[m].unit].push_back(m);
   }
 
-  StepWriters writers() override { return {p_, w_, c_.compute}; }
+  ScheduleContext& context() override { return c_; }
 
  private:
   Gradients between_micros() const override {
@@ -167,12 +167,11 @@ class PaperSchedule final : public StepSchedule {
   // the gradients and rounds the new parameters as they pass.
   void update_unit(int u) {
     const UnitSlots& s = c_.slots_of(u);
-    UpdatePlaces places = s.states.whole(w_, grads_.owned(u));
+    const Operand own = owned_param(u, false, true);
+    const UpdatePlaces places =
+        s.states.part(w_, c_.has_master() ? 0 : own.offset, 0, own.elems, grads_.owned(u));
     std::optional<Operand> rounded;
-    if (c_.has_master())
-      rounded = owned_param(u, false, true);
-    else
-      places.master = owned_param(u, true, true);
+    if (c_.has_master()) rounded = own;
     write_update(w_, c_.optimizer, places, c_.slots.clip, c_.params_of(u), rounded).unit = u;
     w_.release(s.grad);
   }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <functional>
 
 #include <core/plan/torch/ddp_buckets.hpp>
 
@@ -70,8 +71,8 @@ std::vector<int> torch_ready_order(const ModelShape& model) {
 
 ZeroOwners zero_owners(const ModelShape& model, const std::vector<int>& params, int world) {
   ZeroOwners owners{std::vector<int>(model.params.size(), -1), params};
-  std::ranges::stable_sort(
-      owners.order, [&](int a, int b) { return model.params[a].elems > model.params[b].elems; });
+  std::ranges::stable_sort(owners.order, std::ranges::greater(),
+                           [&](int id) { return model.params[id].elems; });
   std::vector<std::int64_t> held(static_cast<std::size_t>(world));
   for (const int id : owners.order) {
     const auto least = std::ranges::min_element(held);

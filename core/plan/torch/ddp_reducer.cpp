@@ -8,17 +8,15 @@
 
 namespace shardmark {
 
-DdpReducer::DdpReducer(PlanWriter& writer, Program& program, StagedCollectives& collectives,
-                       const TorchSpec& spec, std::vector<int> needs)
-    : w_(writer), p_(program), collectives_(collectives), spec_(spec), needs_(std::move(needs)) {
+DdpReducer::DdpReducer(TorchContext& context) : TorchPart(context), needs_(c_.flow.needing()) {
   const auto bytes = dtype_bytes(Dtype::fp32);
-  first_ = declare(first_buckets(p_.model, spec_, needs_, bytes), "bucket");
+  first_ = declare(first_buckets(p_.model, c_.spec, needs_, bytes), "bucket");
   if (rebuilds()) {
     std::vector<int> order;
     for (const int id : torch_ready_order(p_.model))
       if (p_.model.params[id].trained()) order.push_back(id);
     rebuilt_ =
-        declare(cut_into_buckets(p_.model, order, bucket_caps(spec_), bytes), "rebuilt_bucket");
+        declare(cut_into_buckets(p_.model, order, bucket_caps(c_.spec), bytes), "rebuilt_bucket");
   }
   grad_at_.resize(p_.model.params.size());
   std::int64_t at = 0;
@@ -39,7 +37,7 @@ std::vector<DdpReducer::Bucket> DdpReducer::declare(const DdpBuckets& cut, const
     b.params = params;
     b.slot = w_.slot(fmt::format("{}{}", prefix, buckets.size()),
                      views() ? Category::grad : Category::bucket, Dtype::fp32, elems);
-    collectives_.need(of_partition, Op::all_reduce, Dtype::fp32, elems);
+    c_.collectives.need(of_partition, Op::all_reduce, Dtype::fp32, elems);
     buckets.push_back(std::move(b));
   }
   return buckets;
@@ -67,7 +65,7 @@ void DdpReducer::init() {
 
 int DdpReducer::special_steps() const {
   if (!rebuilds()) return 0;
-  return spec_.static_graph ? 3 : 2;
+  return c_.spec.static_graph ? 3 : 2;
 }
 
 // Integers that only matter to PyTorch: how many parameters there are, or which ones were used.
@@ -76,7 +74,7 @@ void DdpReducer::count_words(Op op, std::int64_t words) {
 }
 
 void DdpReducer::begin_forward() {
-  if (!rebuilds() || is_rebuilt_ || synchronised_ < (spec_.static_graph ? 2 : 1)) return;
+  if (!rebuilds() || is_rebuilt_ || synchronised_ < (c_.spec.static_graph ? 2 : 1)) return;
   is_rebuilt_ = true;
   count_words(Op::broadcast, 1 + static_cast<std::int64_t>(needs_.size()));
   count_words(Op::broadcast, static_cast<std::int64_t>(rebuilt_.size()));
@@ -97,7 +95,7 @@ void DdpReducer::begin_backward(const MicroBatch& micro) {
   for (Bucket& b : *buckets_)
     b.pending = static_cast<int>(
         std::ranges::count_if(b.params, [&](int id) { return p_.model.params[id].trained(); }));
-  if (spec_.static_graph && synchronised_ == 0)
+  if (c_.spec.static_graph && synchronised_ == 0)
     count_words(Op::all_reduce, static_cast<std::int64_t>(needs_.size()));
 }
 
@@ -110,7 +108,7 @@ Operand DdpReducer::gradient(int param, bool adds) {
 // Each rank divides before the sum.
 void DdpReducer::ready(int param) {
   if (!synchronises(micro_)) return;
-  const double ranks = p_.reductions == Reductions::ordered ? 1 : p_.partition_ranks();
+  const double ranks = c_.ordered() ? 1 : p_.partition_ranks();
   if (!views())
     w_.convert(in_bucket(param, false, true),
                w_.read(grads_, grad_at_[param], p_.model.params[param].elems), ranks);
@@ -125,14 +123,13 @@ void DdpReducer::reduce(Bucket& bucket) {
   std::vector<int> trained;
   for (const int id : bucket.params)
     if (p_.model.params[id].trained()) trained.push_back(id);
-  const bool ordered = p_.reductions == Reductions::ordered;
-  collectives_.issue(Op::all_reduce, ordered ? Reduction::average : Reduction::sum,
-                     w_.read(bucket.slot), w_.write(bucket.slot), trained);
+  c_.collectives.issue(Op::all_reduce, c_.ordered() ? Reduction::average : Reduction::sum,
+                       w_.read(bucket.slot), w_.write(bucket.slot), trained);
 }
 
 void DdpReducer::end_backward() {
   if (!synchronises(micro_)) return;
-  if (spec_.find_unused_parameters && !spec_.static_graph)
+  if (c_.spec.find_unused_parameters && !c_.spec.static_graph)
     count_words(Op::all_reduce, static_cast<std::int64_t>(needs_.size()));
   if (!views())
     for (const Bucket& b : *buckets_)

@@ -8,19 +8,15 @@
 #include <vector>
 
 #include <core/plan/torch/ddp_buckets.hpp>
-#include <core/plan/write/compute_writer.hpp>
-#include <core/plan/write/plan_writer.hpp>
-#include <core/plan/write/staged_collectives.hpp>
+#include <core/plan/torch/torch_context.hpp>
 #include <core/plan/write/step_writer.hpp>
 
 namespace shardmark {
 
-class DdpReducer {
+class DdpReducer : private TorchPart {
  public:
-  /// `needs` lists the parameters that need a gradient. Backward reaches those that are trained.
-  /// The scratch of `collectives` is declared later.
-  DdpReducer(PlanWriter& writer, Program& program, StagedCollectives& collectives,
-             const TorchSpec& spec, std::vector<int> needs);
+  /// The scratch of collectives is declared later.
+  explicit DdpReducer(TorchContext& context);
 
   /// Acquires the first buckets.
   void init();
@@ -39,7 +35,7 @@ class DdpReducer {
 
   /// Steps and micro-batches that are unlike later ones.
   int special_steps() const;
-  bool synchronises(const MicroBatch& micro) const { return micro.last || !spec_.no_sync; }
+  bool synchronises(const MicroBatch& micro) const { return micro.last || !c_.spec.no_sync; }
 
  private:
   struct Place {
@@ -51,19 +47,15 @@ class DdpReducer {
     int slot = no_slot;
     int pending = 0;
   };
-  bool views() const { return spec_.gradient_as_bucket_view; }
-  bool rebuilds() const { return spec_.static_graph || !spec_.find_unused_parameters; }
+  bool views() const { return c_.spec.gradient_as_bucket_view; }
+  bool rebuilds() const { return c_.spec.static_graph || !c_.spec.find_unused_parameters; }
   std::vector<Bucket> declare(const DdpBuckets& cut, const char* prefix);
   void use(std::vector<Bucket>& buckets);
   void reduce(Bucket& bucket);
   void count_words(Op op, std::int64_t words);
   Operand in_bucket(int param, bool reads, bool writes) const;
 
-  PlanWriter& w_;
-  Program& p_;
-  StagedCollectives& collectives_;
-  const TorchSpec& spec_;
-  const std::vector<int> needs_;
+  const std::vector<int> needs_;  // a gradient; backward reaches those that are trained
   std::vector<Bucket> first_, rebuilt_;
   std::vector<Bucket>* buckets_ = nullptr;  // those in use
   std::vector<Place> places_;               // by parameter

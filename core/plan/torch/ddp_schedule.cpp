@@ -12,7 +12,6 @@
 
 #include <core/error.hpp>
 #include <core/plan/torch/ddp_reducer.hpp>
-#include <core/plan/torch/gradient_flow.hpp>
 #include <core/plan/torch/torch_scalars.hpp>
 #include <core/plan/torch/torch_schedule.hpp>
 #include <core/plan/write/rank_groups.hpp>
@@ -25,22 +24,16 @@ namespace {
 class DdpSchedule final : public StepSchedule {
  public:
   DdpSchedule(Program& program, const Deck& deck, const Profile& profile)
-      : p_(program),
-        spec_(deck.torch),
-        optimizer_(deck.zero.optimizer.type),
-        w_(program),
-        compute_(program, w_, profile),
-        collectives_(w_, program, profile),
-        flow_(follow_gradients(p_.model, spec_.frozen, deck.path + ": torch.frozen")),
-        reducer_(w_, p_, collectives_, spec_, flow_.needing()),
-        scalars_(w_, p_, collectives_, Tier::device),
+      : c_(program, deck, profile),
+        reducer_(c_),
+        scalars_(c_, Tier::device),
         ready_place_(p_.model.params.size()) {
     declare();
     const std::vector<int> order = torch_ready_order(p_.model);
     for (std::size_t i = 0; i < order.size(); ++i) ready_place_[order[i]] = i;
   }
 
-  StepWriters writers() override { return {p_, w_, compute_}; }
+  ScheduleContext& context() override { return c_; }
 
  private:
   bool shards() const { return p_.stage == 1; }
@@ -48,31 +41,31 @@ class DdpSchedule final : public StepSchedule {
   // Whether this rank updates a parameter.
   bool owns(int id) const { return !shards() || owners_.rank_of[id] == p_.partition_rank(); }
   Gradients between_micros() const override {
-    return spec_.no_sync ? Gradients::accumulated : Gradients::reduced;
+    return c_.spec.no_sync ? Gradients::accumulated : Gradients::reduced;
   }
   int special_steps() const override { return reducer_.special_steps(); }
-  int special_micros() const override { return spec_.no_sync ? 1 : 4; }
+  int special_micros() const override { return c_.spec.no_sync ? 1 : 4; }
 
   void declare() {
     param_ = w_.slot("param", Category::param, Dtype::fp32, p_.model.elems);
-    owners_ = zero_owners(p_.model, flow_.needing(), p_.partition_ranks());
+    owners_ = zero_owners(p_.model, c_.flow.needing(), p_.partition_ranks());
     state_at_.resize(p_.model.params.size());
     std::int64_t held = 0, steps = 0;
-    for (const int id : flow_.needing()) {
+    for (const int id : c_.flow.needing()) {
       if (!param(id).trained() || !owns(id)) continue;
       state_at_[id] = held;
       held += param(id).elems;
-      steps += traits(optimizer_).counts_steps ? 1 : 0;
+      steps += traits(c_.optimizer).counts_steps ? 1 : 0;
     }
     states_ = StateSlots(
-        optimizer_,
+        c_.optimizer,
         [&](std::string_view name, Category category) {
           return w_.slot(std::string(name), category, Dtype::fp32, held);
         },
         param_);
     steps_ = w_.slot("optimizer_steps", Category::workspace, Dtype::fp32, steps, Tier::host,
                      "optimizer_steps");
-    collectives_.declare();
+    c_.collectives.declare();
     p_.partition.padded = p_.model.elems;
     p_.partition.per_rank = shards() ? held : p_.model.elems;
   }
@@ -83,9 +76,9 @@ class DdpSchedule final : public StepSchedule {
     for (std::size_t id = 0; id < p_.model.params.size(); ++id) place(static_cast<int>(id));
     w_.acquire(param_);
     init_params(w_, p_, param_, first_piece);
-    collectives_.acquire();
-    compute_.acquire_persistent();
-    if (spec_.init_sync) synchronise();
+    c_.collectives.acquire();
+    c_.compute.acquire_persistent();
+    if (c_.spec.init_sync) synchronise();
     states_.begin_moments(w_);
     acquire_zeroed(w_, steps_);
     reducer_.init();
@@ -94,19 +87,18 @@ class DdpSchedule final : public StepSchedule {
   void place(int id) {
     const Param& p = param(id);
     p_.states.push_back({State::param, param_, p.first_elem, p.first_elem, p.elems});
-    if (!owns(id) && p.trained()) return;
-    p_.states.push_back({State::master, param_, p.first_elem, p.first_elem, p.elems});
-    if (!p.trained()) return;
-    const auto moments = traits(optimizer_).moments;
-    for (std::size_t i = 0; i < moments.size(); ++i)
-      p_.states.push_back({moments[i], states_.moments()[i], state_at_[id], p.first_elem, p.elems});
+    const FlatParam alone{id, 0};
+    if (!p.trained())
+      p_.states.push_back({State::master, param_, p.first_elem, p.first_elem, p.elems});
+    else if (owns(id))
+      states_.place(p_, p.first_elem, state_at_[id], {&alone, 1}, 0, p.elems);
   }
 
   // Ranks compare the number and the shapes of parameters, and take the values of rank 0.
   void synchronise() {
     write_integers(w_, p_, "count.words", Dtype::int64, Op::all_gather, p_.partition_ranks());
     std::int64_t words = 0;  // sizes and strides
-    for (const int id : flow_.needing())
+    for (const int id : c_.flow.needing())
       words += 2 * static_cast<std::int64_t>(param(id).shape.size());
     write_integers(w_, p_, "shapes.words", Dtype::int64, Op::broadcast, words);
     constexpr std::int64_t most_bytes = std::int64_t{250} << 20;
@@ -116,8 +108,8 @@ class DdpSchedule final : public StepSchedule {
          cut_into_buckets(p_.model, all, {most_bytes}, dtype_bytes(Dtype::fp32))) {
       const std::int64_t first = param(piece.front()).first_elem;
       const std::int64_t elems = param(piece.back()).first_elem + param(piece.back()).elems - first;
-      collectives_.issue(Op::broadcast, Reduction::none, w_.read(param_, first, elems),
-                         w_.write(param_, first, elems), {}, 0);
+      c_.collectives.issue(Op::broadcast, Reduction::none, w_.read(param_, first, elems),
+                           w_.write(param_, first, elems), {}, 0);
     }
   }
 
@@ -143,7 +135,7 @@ class DdpSchedule final : public StepSchedule {
     reducer_.end_backward();
   }
 
-  bool reaches(int module) const override { return flow_.outputs[module]; }
+  bool reaches(int module) const override { return c_.flow.outputs[module]; }
   void backward_module(int module, const MicroBatch&) override {
     std::vector<int> ids = p_.model.params_of(module);
     std::vector<Operand> grads;
@@ -152,8 +144,8 @@ class DdpSchedule final : public StepSchedule {
       grads.push_back(reducer_.gradient(id, begun_[id]));
       begun_[id] = true;
     }
-    compute_.backward(module, places(), grads);
-    std::ranges::sort(ids, [&](int a, int b) { return ready_place_[a] < ready_place_[b]; });
+    c_.compute.backward(module, places(), grads);
+    std::ranges::sort(ids, {}, [&](int id) { return ready_place_[id]; });
     for (const int id : ids)
       if (--uses_[id] == 0 && param(id).trained()) reducer_.ready(id);
   }
@@ -161,14 +153,14 @@ class DdpSchedule final : public StepSchedule {
   // Gradients are the same on all ranks, so is their norm.
   void boundary() override {
     std::vector<Operand> grads;
-    for (const int id : flow_.needing())
+    for (const int id : c_.flow.needing())
       if (param(id).trained()) grads.push_back(reducer_.reduced(id));
     scalars_.norm(grads, no_group, 0);
   }
 
   void update() override {
     std::vector<int> own, others;
-    for (const int id : flow_.needing())
+    for (const int id : c_.flow.needing())
       if (param(id).trained()) (owns(id) ? own : others).push_back(id);
     // The gradients of what other ranks update are used up here, too.
     if (own.empty()) update_tensor(others.front(), 0, others);
@@ -185,10 +177,9 @@ class DdpSchedule final : public StepSchedule {
   void update_tensor(int id, std::int64_t elems, const std::vector<int>& ids) {
     Operand grad = reducer_.reduced(id);
     grad.elems = elems;
-    UpdatePlaces places{w_.update(param_, param(id).first_elem, elems), grad, {}};
-    for (const int slot : states_.moments())
-      places.moments.push_back(w_.update(slot, state_at_[id], elems));
-    write_update(w_, optimizer_, places, scalars_.clip(), ids);
+    write_update(w_, c_.optimizer,
+                 states_.part(w_, param(id).first_elem, state_at_[id], elems, grad),
+                 scalars_.clip(), ids);
   }
 
   // ZeroRedundancyOptimizer: each rank sends what it has updated, tensor by tensor or as one
@@ -198,7 +189,7 @@ class DdpSchedule final : public StepSchedule {
       std::vector<int> ids;
       for (const int id : owners_.order)
         if (owners_.rank_of[id] == rank) ids.push_back(id);
-      if (spec_.parameters_as_bucket_view && !ids.empty())
+      if (c_.spec.parameters_as_bucket_view && !ids.empty())
         send_bucket(rank, ids);
       else
         for (const int id : ids) send(param(id).first_elem, param(id).elems, rank, param_);
@@ -206,8 +197,8 @@ class DdpSchedule final : public StepSchedule {
   }
 
   void send(std::int64_t first, std::int64_t elems, int rank, int slot) {
-    collectives_.issue(Op::broadcast, Reduction::none, w_.read(slot, first, elems),
-                       w_.write(slot, first, elems), {}, rank);
+    c_.collectives.issue(Op::broadcast, Reduction::none, w_.read(slot, first, elems),
+                         w_.write(slot, first, elems), {}, rank);
   }
 
   // PyTorch keeps parameters in their buckets. Here they lie in registration order, so they are
@@ -231,13 +222,9 @@ class DdpSchedule final : public StepSchedule {
     w_.release(slot);
   }
 
-  Program& p_;
-  const TorchSpec& spec_;
-  const Optimizer optimizer_;
-  PlanWriter w_;
-  ComputeWriter compute_;
-  StagedCollectives collectives_;
-  const GradientFlow flow_;
+  TorchContext c_;
+  Program& p_ = c_.program;
+  PlanWriter& w_ = c_.writer;
   DdpReducer reducer_;
   TorchScalars scalars_;
   StateSlots states_;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <cmath>
 
 #include <fmt/core.h>
@@ -30,14 +29,8 @@ GradientDivision gradient_division(const TorchSpec& spec, Dtype dtype, int shard
 }
 
 FsdpContext::FsdpContext(Program& p, const Deck& deck, const Profile& machine)
-    : program(p),
-      spec(deck.torch),
-      optimizer(deck.zero.optimizer.type),
+    : TorchContext(p, deck, machine),
       clips(deck.zero.gradient_clipping > 0),
-      writer(p),
-      compute(p, writer, machine),
-      collectives(writer, p, machine),
-      flow(follow_gradients(p.model, spec.frozen, deck.path + ": torch.frozen")),
       param_dtype(p.precision.computes_in()),
       reduce_dtype(spec.reduce_dtype.value_or(Dtype::fp32)),
       groups(set_up(deck)) {
@@ -84,12 +77,10 @@ void FsdpContext::declare_slots() {
     FsdpSlots& s = slots.emplace_back();
     s.param = slot("param", Category::param, sums, g.row, state_tier());
     if (g.grad_row > 0) {
-      // The least size is one element: a rank may hold none of a group.
-      const std::int64_t held = std::max<std::int64_t>(g.held_trained, 0);
       s.states = StateSlots(
           optimizer,
           [&](std::string_view name, Category c) {
-            return slot(name, c, Dtype::fp32, held, state_tier());
+            return slot(name, c, Dtype::fp32, g.held_trained, state_tier());
           },
           s.param);
       s.grad = slot("grad", Category::grad, sums, g.grad_row, state_tier());

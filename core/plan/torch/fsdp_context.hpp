@@ -7,12 +7,8 @@
 #include <vector>
 
 #include <core/plan/torch/fsdp_groups.hpp>
-#include <core/plan/torch/gradient_flow.hpp>
-#include <core/plan/write/compute_writer.hpp>
-#include <core/plan/write/plan_writer.hpp>
+#include <core/plan/torch/torch_context.hpp>
 #include <core/plan/write/rank_groups.hpp>
-#include <core/plan/write/schedule_part.hpp>
-#include <core/plan/write/staged_collectives.hpp>
 #include <core/plan/write/state_slots.hpp>
 
 namespace shardmark {
@@ -43,10 +39,8 @@ GradientDivision gradient_division(const TorchSpec& spec, Dtype dtype, int shard
                                    int replicas);
 
 /// The program that is being written, its writers and its buffers.
-struct FsdpContext {
+struct FsdpContext : TorchContext {
   FsdpContext(Program& p, const Deck& deck, const Profile& machine);
-  FsdpContext(const FsdpContext&) = delete;
-  FsdpContext& operator=(const FsdpContext&) = delete;
 
   int ranks() const { return program.shard_ranks; }  // that share one copy of the parameters
   int rank() const { return program.partition_rank() % program.shard_ranks; }
@@ -62,14 +56,7 @@ struct FsdpContext {
     return collectives.issue(op, reduction, send, receive, params, -1, group);
   }
 
-  Program& program;
-  const TorchSpec& spec;
-  const Optimizer optimizer;
   const bool clips;
-  PlanWriter writer;
-  ComputeWriter compute;
-  StagedCollectives collectives;
-  const GradientFlow flow;
   int shard_group = 0, replica_group = no_group;
   int reshard_group = no_group, reshard_ranks = 0;  // reshard_after_forward is an integer
   const Dtype param_dtype, reduce_dtype;

@@ -30,7 +30,6 @@ class FsdpParams : private FsdpPart {
   void release_kept();
   void drop_unused_gather(int group);
 
-  bool is_whole(int group) const { return states_[group].place == Place::whole; }
   /// Where a whole parameter lies.
   Operand whole(int id) const;
 

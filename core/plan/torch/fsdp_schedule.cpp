@@ -26,7 +26,7 @@ class FsdpSchedule final : public StepSchedule {
     find_finalizing_order();
   }
 
-  StepWriters writers() override { return {p_, w_, c_.compute}; }
+  ScheduleContext& context() override { return c_; }
 
  private:
   // What one group's hooks know.
@@ -78,7 +78,7 @@ class FsdpSchedule final : public StepSchedule {
     for (std::size_t g = 0; g < hooks_.size(); ++g)
       finalizing_order_.push_back(static_cast<int>(g));
     const auto first = [&](int g) { return *std::ranges::min_element(c_.groups[g].modules); };
-    std::ranges::stable_sort(finalizing_order_, [&](int a, int b) { return first(a) < first(b); });
+    std::ranges::stable_sort(finalizing_order_, {}, first);
   }
 
   Operand whole_param(int id) const override { return params_.whole(id); }

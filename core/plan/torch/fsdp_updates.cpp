@@ -15,13 +15,15 @@ void FsdpUpdates::place(int group) {
   const FsdpSlots& s = c_.slots[group];
   for (const FsdpParam& f : c_.groups[group].params) {
     if (f.held == 0) continue;
-    const std::int64_t first = p_.model.params[f.id].first_elem + f.first;
-    p_.states.push_back({State::param, s.param, f.at, first, f.held});
-    p_.states.push_back({State::master, s.param, f.at, first, f.held});
-    if (f.grad < 0) continue;
-    const auto moments = traits(c_.optimizer).moments;
-    for (std::size_t i = 0; i < moments.size(); ++i)
-      p_.states.push_back({moments[i], s.states.moments()[i], f.state, first, f.held});
+    const FlatParam alone{f.id, 0};
+    const auto place_in_param = [&](State state) {
+      place_state(p_, state, s.param, f.at, {&alone, 1}, f.first, f.held);
+    };
+    place_in_param(State::param);
+    if (f.grad < 0)
+      place_in_param(State::master);
+    else
+      s.states.place(p_, f.at, f.state, {&alone, 1}, f.first, f.held);
   }
 }
 
@@ -62,10 +64,8 @@ void FsdpUpdates::update_group(int group) {
   FsdpParam run{};
   const auto write = [&] {
     if (ids.empty()) return;  // a rank that holds nothing of a tensor updates no element of it
-    UpdatePlaces places{
-        w_.update(s.param, run.at, run.held), w_.read(s.grad, run.grad, run.held), {}};
-    for (const int slot : s.states.moments())
-      places.moments.push_back(w_.update(slot, run.state, run.held));
+    const UpdatePlaces places =
+        s.states.part(w_, run.at, run.state, run.held, w_.read(s.grad, run.grad, run.held));
     write_update(w_, c_.optimizer, places, scalars_.clip(), ids);
   };
   for (const FsdpParam& p : c_.groups[group].params) {

@@ -12,7 +12,7 @@ class FsdpUpdates : private FsdpPart {
  public:
   explicit FsdpUpdates(FsdpContext& context)
       : FsdpPart(context),
-        scalars_(w_, p_, context.collectives, context.state_tier()),
+        scalars_(context, context.state_tier()),
         steps_(w_.slot("optimizer_steps", Category::workspace, Dtype::fp32, trained_count(),
                        Tier::host, "optimizer_steps")) {}
 

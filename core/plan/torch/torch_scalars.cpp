@@ -6,10 +6,8 @@
 
 namespace shardmark {
 
-TorchScalars::TorchScalars(PlanWriter& writer, const Program& program,
-                           StagedCollectives& collectives, Tier tier)
-    : w_(writer), p_(program), collectives_(collectives), tier_(tier) {
-  const bool limbs = p_.reductions == Reductions::ordered;
+TorchScalars::TorchScalars(TorchContext& context, Tier tier) : TorchPart(context), tier_(tier) {
+  const bool limbs = c_.ordered();
   const Dtype dtype = limbs ? Dtype::int64 : Dtype::fp64;
   const std::int64_t elems = limbs ? exact_sum_limbs : 1;
   sum_ = w_.slot("norm_sum", Category::workspace, dtype, elems, tier_);
@@ -35,15 +33,16 @@ void TorchScalars::reduce(int group, std::int64_t elems) {
     w_.acquire(sum);
     w_.copy(w_.read(sum_), w_.write(sum));
   }
-  if (p_.reductions == Reductions::ordered) {
-    collectives_.issue(Op::all_reduce, Reduction::sum, w_.read(sum), w_.write(sum), {}, -1, group);
+  if (c_.ordered()) {
+    c_.collectives.issue(Op::all_reduce, Reduction::sum, w_.read(sum), w_.write(sum), {}, -1,
+                         group);
   } else {
     if (wire_ < 0) wire_ = w_.slot("norms", Category::workspace, Dtype::fp32, elems);
     acquire_zeroed(w_, wire_);
     const Operand first = w_.write(wire_, 0, 1);
     w_.convert(first, w_.read(sum));
-    collectives_.issue(Op::all_reduce, Reduction::sum, w_.read(wire_), w_.write(wire_), {}, -1,
-                       group);
+    c_.collectives.issue(Op::all_reduce, Reduction::sum, w_.read(wire_), w_.write(wire_), {}, -1,
+                         group);
     w_.convert(w_.write(sum), w_.read(wire_, 0, 1));
     w_.release(wire_);
   }

@@ -5,17 +5,14 @@
 
 #include <vector>
 
-#include <core/plan/plan.hpp>
-#include <core/plan/write/plan_writer.hpp>
-#include <core/plan/write/staged_collectives.hpp>
+#include <core/plan/torch/torch_context.hpp>
 
 namespace shardmark {
 
 /// Declares these scalars and writes the events that make them. `tier` is where gradients are.
-class TorchScalars {
+class TorchScalars : private TorchPart {
  public:
-  TorchScalars(PlanWriter& writer, const Program& program, StagedCollectives& collectives,
-               Tier tier);
+  TorchScalars(TorchContext& context, Tier tier);
 
   /// Sums the squares of this rank's gradients. If `group` is not no_group its ranks hold different
   /// parts: one all_reduce adds up `elems` values in fp32, which is what PyTorch sends, one value
@@ -28,9 +25,6 @@ class TorchScalars {
  private:
   void reduce(int group, std::int64_t elems);
 
-  PlanWriter& w_;
-  const Program& p_;
-  StagedCollectives& collectives_;
   const Tier tier_;
   int sum_ = -1, clip_ = -1, device_sum_ = -1, wire_ = -1;
 };

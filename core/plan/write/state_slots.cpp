@@ -37,16 +37,10 @@ void StateSlots::begin_moments(PlanWriter& writer) const {
   for (int slot : all().subspan(1)) acquire_zeroed(writer, slot);
 }
 
-UpdatePlaces StateSlots::whole(const PlanWriter& writer, Operand grad) const {
-  UpdatePlaces places{writer.update(master()), grad, {}};
-  for (int slot : moments()) places.moments.push_back(writer.update(slot));
-  return places;
-}
-
-UpdatePlaces StateSlots::part(const PlanWriter& writer, std::int64_t offset, std::int64_t elems,
-                              Operand grad) const {
-  UpdatePlaces places{writer.update(master(), offset, elems), grad, {}};
-  for (int slot : moments()) places.moments.push_back(writer.update(slot, offset, elems));
+UpdatePlaces StateSlots::part(const PlanWriter& writer, std::int64_t master_at, std::int64_t at,
+                              std::int64_t elems, Operand grad) const {
+  UpdatePlaces places{writer.update(master(), master_at, elems), grad, {}};
+  for (int slot : moments()) places.moments.push_back(writer.update(slot, at, elems));
   return places;
 }
 

@@ -72,10 +72,12 @@ class StateSlots {
   void begin_moments(PlanWriter& writer) const;
 
   /// The operands of an update of all elements.
-  UpdatePlaces whole(const PlanWriter& writer, Operand grad) const;
-  /// The operands of an update of `elems` elements from `offset` on.
-  UpdatePlaces part(const PlanWriter& writer, std::int64_t offset, std::int64_t elems,
-                    Operand grad) const;
+  UpdatePlaces whole(const PlanWriter& writer, Operand grad) const {
+    return part(writer, 0, 0, writer[master()].elems, grad);
+  }
+  /// The operands of an update of `elems` elements from `at` on, of the master from `master_at` on.
+  UpdatePlaces part(const PlanWriter& writer, std::int64_t master_at, std::int64_t at,
+                    std::int64_t elems, Operand grad) const;
 
  private:
   Optimizer optimizer_ = Optimizer::adamw;

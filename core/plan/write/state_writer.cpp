@@ -28,9 +28,7 @@ void init_params(PlanWriter& writer, const Program& program, int slot, std::size
   if (covered < writer[slot].elems) writer.compute(Kernel::zero, {writer.write(slot)});
   for (const StatePiece& s : pieces) {
     const auto& params = program.model.params;
-    const auto after =
-        std::upper_bound(params.begin(), params.end(), s.first_elem,
-                         [](std::int64_t elem, const Param& p) { return elem < p.first_elem; });
+    const auto after = std::ranges::upper_bound(params, s.first_elem, {}, &Param::first_elem);
     const int param = static_cast<int>(after - params.begin()) - 1;
     Event& e =
         writer.compute(Kernel::init_param, {writer.write(slot, s.offset, s.elems)}, {&param, 1});

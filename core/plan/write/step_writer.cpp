@@ -11,8 +11,8 @@ namespace {
 
 class StepWalk {
  public:
-  StepWalk(StepSchedule& schedule, StepWriters writers)
-      : p_(writers.program), w_(writers.writer), compute_(writers.compute), schedule_(schedule) {}
+  StepWalk(StepSchedule& schedule, ScheduleContext& context)
+      : p_(context.program), w_(context.writer), compute_(context.compute), schedule_(schedule) {}
 
   void write() {
     segment(SegmentKind::init, schedule_.name_of(SegmentKind::init), Gradients::none,
@@ -188,13 +188,13 @@ std::span<const Visit> backward_visits(const ModelShape& model) {
 }
 
 void StepSchedule::forward(const MicroBatch&) {
-  const StepWriters to = writers();
+  ScheduleContext& to = context();
   for (const int m : to.program.model.computing(VisitKind::pre_forward))
     to.compute.forward(m, places());
 }
 
 void StepSchedule::backward(const MicroBatch& micro) {
-  const StepWriters to = writers();
+  ScheduleContext& to = context();
   for (const int m : to.program.model.computing(VisitKind::pre_backward)) {
     if (!reaches(m)) continue;
     to.compute.recompute_before(m, places());
@@ -229,7 +229,7 @@ std::string StepSchedule::name_of(SegmentKind kind) {
 }
 
 void write_steps(StepSchedule& schedule) {
-  StepWalk(schedule, schedule.writers()).write();
+  StepWalk(schedule, schedule.context()).write();
 }
 
 }  // namespace shardmark

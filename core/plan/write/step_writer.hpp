@@ -10,8 +10,7 @@
 #include <vector>
 
 #include <core/plan/plan.hpp>
-#include <core/plan/write/compute_writer.hpp>
-#include <core/plan/write/plan_writer.hpp>
+#include <core/plan/write/schedule_part.hpp>
 
 namespace shardmark {
 
@@ -25,13 +24,6 @@ struct MicroBatch {
   bool first = true, last = true;
 };
 
-/// What the walk writes, and with what.
-struct StepWriters {
-  Program& program;
-  PlanWriter& writer;
-  ComputeWriter& compute;
-};
-
 /// What a schedule puts into the walk. Functions that write do so into the open segment.
 class StepSchedule {
  public:
@@ -40,7 +32,8 @@ class StepSchedule {
   StepSchedule& operator=(const StepSchedule&) = delete;
   virtual ~StepSchedule() = default;
 
-  virtual StepWriters writers() = 0;
+  /// What the walk writes, and with what.
+  virtual ScheduleContext& context() = 0;
   /// What gradients are between two micro-batches.
   virtual Gradients between_micros() const = 0;
   /// Whether a step whose gradients overflow is skipped.

@@ -115,7 +115,7 @@ void Stage0States::update_tensors(const Group& group) {
   for (const FlatParam& f : group.layout) {
     const std::int64_t elems = c_.elems(f.param);
     const int grad = grads_.slot(f.param);
-    const UpdatePlaces places = group.states.part(w_, f.offset, elems, w_.read(grad));
+    const UpdatePlaces places = group.states.part(w_, f.offset, f.offset, elems, w_.read(grad));
     if (!group.matrices) {
       scalars_.update_by(c_.optimizer_of(group.matrices), places, {f.param}, {});
       continue;

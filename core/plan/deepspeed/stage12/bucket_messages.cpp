@@ -34,7 +34,7 @@ void find_completed(const std::vector<BucketEntry>& bucket, const ModelShape& mo
   std::vector<Carried> carried;
   for (std::size_t m = 0; m < messages.size(); ++m)
     for (const BucketSlice& s : messages[m].slices) carried.push_back({s.at, s.at + s.elems, m});
-  std::ranges::sort(carried, [](const Carried& a, const Carried& b) { return a.at < b.at; });
+  std::ranges::sort(carried, {}, &Carried::at);
   auto slice = carried.begin();
   for (const BucketEntry& entry : bucket) {
     const std::int64_t end = entry.at + model.params[entry.param].elems;

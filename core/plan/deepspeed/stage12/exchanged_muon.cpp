@@ -78,8 +78,7 @@ class ExchangedMomentum final : public Muon {
       }
     }
     if (group.largest_part == 0) return;
-    std::ranges::stable_sort(group.shared, {},
-                             [](const auto& rank_and_id) { return rank_and_id.first; });
+    std::ranges::stable_sort(group.shared, {}, &std::pair<int, int>::first);
     const auto buffer = [&](const char* name, const std::vector<std::int64_t>& counts) {
       return w_.slot(name + states_.suffix(g), Category::bucket, Dtype::fp32,
                      std::accumulate(counts.begin(), counts.end(), std::int64_t{0}));

@@ -13,9 +13,7 @@ FlatBuckets::FlatBuckets(StageContext& context, FlatStates& states)
       part32_(states.groups().size(), no_slot),
       zeros_(states.groups().size(), no_slot),
       part_offset_(p_.model.params.size(), -1),
-      replaced_(p_.model.params.size()),
-      accum_(p_.model.params.size(), no_slot),
-      unused_(p_.model.params.size(), no_slot) {
+      replaced_(p_.model.params.size()) {
   for (std::size_t g = 0; g < states_.groups().size(); ++g) {
     const std::vector<int>& params = states_.groups()[g].params;
     const bool owns = std::ranges::any_of(params, [&](int id) { return states_.owns(id); });
@@ -30,7 +28,7 @@ FlatBuckets::FlatBuckets(StageContext& context, FlatStates& states)
 }
 
 FlatBuckets::Bucket& FlatBuckets::bucket_of(int id) {
-  return *std::ranges::find_if(buckets_, [&](const Bucket& b) { return b.type == c_.sent_as(id); });
+  return *std::ranges::find(buckets_, c_.sent_as(id), &Bucket::type);
 }
 
 void FlatBuckets::acquire() {

@@ -150,12 +150,12 @@ class FlatBuckets : private StagePart {
   std::vector<int> part32_;
   std::vector<int> zeros_;  // by group: what DeepSpeed holds for elements that no parameter covers
   int part_ = no_slot, new_part_ = no_slot;
-  std::vector<std::int64_t> part_offset_;  // by parameter, in part_; -1 if it has no place yet
-  std::vector<Operand> replaced_;          // by parameter, see replace
-  std::vector<int> accum_;                 // by parameter, see accumulate_locally
-  std::map<int, std::size_t> held_;        // buckets that stay, and until which group's update
-  std::vector<int> unused_;                // by parameter, see hold_unused
-  std::vector<Bucket> buckets_;            // by type, in DeepSpeed's order
+  std::vector<std::int64_t> part_offset_;    // by parameter, in part_; -1 if it has no place yet
+  std::vector<Operand> replaced_;            // by parameter, see replace
+  std::vector<int> accum_ = c_.no_slots();   // by parameter, see accumulate_locally
+  std::map<int, std::size_t> held_;          // buckets that stay, and until which group's update
+  std::vector<int> unused_ = c_.no_slots();  // by parameter, see hold_unused
+  std::vector<Bucket> buckets_;              // by type, in DeepSpeed's order
   std::optional<Sent> in_flight_;
   int flats_ = 0;  // numbers the flattened copies
   std::int64_t part_end_ = 0, part_elems_ = 0;

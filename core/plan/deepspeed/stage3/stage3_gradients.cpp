@@ -19,7 +19,7 @@ void ShardedBucket::acquire() {
 }
 
 ShardedBucket::Bucket& ShardedBucket::bucket_of(int id) {
-  return *std::ranges::find_if(buckets_, [&](const Bucket& b) { return b.type == c_.sent_as(id); });
+  return *std::ranges::find(buckets_, c_.sent_as(id), &Bucket::type);
 }
 
 void ShardedBucket::add(int id) {
@@ -51,8 +51,7 @@ void ShardedBucket::send(Bucket& bucket) {
   if (in_buffer && !c_.knobs.reduce_scatter) {
     reduce_whole(bucket, sent);
   } else {
-    std::ranges::sort(sent.entries,
-                      [](const Entry& a, const Entry& b) { return a.param < b.param; });
+    std::ranges::sort(sent.entries, {}, &Entry::param);
     quantized_.active() ? reduce_quantized(sent) : reduce_scatter(sent, sent.entries);
   }
   bucket.held = 0;
@@ -140,7 +139,6 @@ void ShardedBucket::reduce_quantized(Sent& sent) {
 
 Operand ShardedBucket::as_sent(Sent& sent, const Entry& e) {
   if (w_[e.grad.slot].dtype == sent.type) return e.grad;
-  if (wires_.empty()) wires_.assign(p_.model.params.size(), no_slot);
   const int wire =
       c_.declare_once(wires_[static_cast<std::size_t>(e.param)], "wire." + c_.name(e.param),
                       Category::bucket, sent.type, c_.elems(e.param));
@@ -184,7 +182,6 @@ void ShardedBucket::bounce(int id, Operand reduced) {
   const auto g = static_cast<std::size_t>(params_.groups().group_of(id));
   const Operand sum =
       w_.update(params_.slots(g).grad, params_.groups().offset_of(id), params_.real(id));
-  if (bounced_.empty()) bounced_.assign(p_.model.params.size(), no_slot);
   const int here = c_.declare_once(bounced_[id], "bounced." + c_.name(id), Category::staging,
                                    c_.precision.grad_accum, params_.real(id));
   w_.acquire(here);

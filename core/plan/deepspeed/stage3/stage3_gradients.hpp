@@ -69,9 +69,9 @@ class ShardedBucket : private StagePart {
   std::vector<Bucket> buckets_;  // by type, in DeepSpeed's order
   std::optional<Sent> in_flight_;
   MicroBatch micro_;
-  std::vector<int> bounced_;  // by parameter: its shard's gradient, back from the host
-  int flats_ = 0;             // numbers the interleaved copies
-  std::vector<int> wires_;    // by parameter: its gradient in the type that is sent
+  std::vector<int> bounced_ = c_.no_slots();  // by parameter: its shard, back from the host
+  int flats_ = 0;                             // numbers the interleaved copies
+  std::vector<int> wires_ = c_.no_slots();    // by parameter: its gradient in the type that is sent
 };
 
 }  // namespace shardmark

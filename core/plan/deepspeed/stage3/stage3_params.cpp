@@ -16,8 +16,6 @@ ShardedParams::ShardedParams(StageContext& context, const SubGroups& groups)
       groups_(groups),
       slots_(groups.groups().size()),
       state_{Coordinator(p_.model, c_.knobs), std::vector<Operand>(p_.model.params.size())},
-      gathered_(p_.model.params.size(), no_slot),
-      secondary_slots_(p_.model.params.size(), no_slot),
       param_swapper_(w_, c_.deck),
       quantized_(context) {
   for (const Holders h : all_values<Holders>)
@@ -54,7 +52,6 @@ std::string GatherState::key() const {
 void ShardedParams::find_flat_groups() {
   const OffloadSpec& spec = c_.deck.zero.offload_param;
   flat_.assign(slots_.size(), true);
-  own_slots_.assign(p_.model.params.size(), no_slot);
   if (!param_swapper_.active()) return;
   std::int64_t left = spec.max_in_cpu;
   std::size_t g = 0;
@@ -173,9 +170,7 @@ void ShardedParams::begin_files() {
   for (int slot : rests_) w_.acquire(slot);
   std::vector<std::int64_t> largest;  // shards of the sub-group that needs most to be written back
   if (std::ranges::find(flat_, false) != flat_.end()) {
-    const auto& list = groups_.groups();
-    const auto most = std::ranges::max_element(
-        list, [](const SubGroup& a, const SubGroup& b) { return a.elems < b.elems; });
+    const auto most = std::ranges::max_element(groups_.groups(), {}, &SubGroup::elems);
     for (int id : most->params) largest.push_back(shard(id));
   }
   param_swapper_.begin(largest);

@@ -183,18 +183,18 @@ class ShardedParams : public FetchActions, private StagePart {
   std::vector<SubGroupSlots> slots_;  // by sub-group
   GatherState state_;                 // at the place where the plan is being written
   EnumArray<Holders, Sharers> primary_;
-  Sharers secondary_;                 // its group is no_group if there are no secondary copies
-  std::vector<int> gathered_;         // by parameter
-  std::vector<int> secondary_slots_;  // by parameter
+  Sharers secondary_;  // its group is no_group if there are no secondary copies
+  std::vector<int> gathered_ = c_.no_slots();         // by parameter
+  std::vector<int> secondary_slots_ = c_.no_slots();  // by parameter
   ParamSwapper param_swapper_;
   QuantizedGather quantized_;
-  std::map<std::string, int> on_way_;        // buffers that parameters pass on their way to int8
-  std::vector<bool> flat_;                   // by sub-group: its shards lie in one buffer
-  std::vector<int> rests_;                   // parts of those buffers that no sub-group fits into
-  std::vector<int> own_slots_;               // by parameter: a shard that lies by itself
-  std::map<std::string, int> transit_of_;    // on the host: buffers for a change of type
-  std::map<std::vector<int>, int> flat_of_;  // buffers of joint gathers, by their parameters
-  int traces_ = 0;                           // numbers the lists that ranks compare
+  std::map<std::string, int> on_way_;  // buffers that parameters pass on their way to int8
+  std::vector<bool> flat_;             // by sub-group: its shards lie in one buffer
+  std::vector<int> rests_;             // parts of those buffers that no sub-group fits into
+  std::vector<int> own_slots_ = c_.no_slots();  // by parameter: a shard that lies by itself
+  std::map<std::string, int> transit_of_;       // on the host: buffers for a change of type
+  std::map<std::vector<int>, int> flat_of_;     // buffers of joint gathers, by their parameters
+  int traces_ = 0;                              // numbers the lists that ranks compare
 };
 
 }  // namespace shardmark

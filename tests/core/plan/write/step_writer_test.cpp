@@ -15,8 +15,8 @@ namespace {
 // Notes in `calls` what the walk asks for.
 class ToySchedule : public StepSchedule {
  public:
-  explicit ToySchedule(Program& program) : p_(program) {}
-  StepWriters writers() override { return {p_, w_, compute_}; }
+  explicit ToySchedule(Program& program) : c_(program, Profile{}) {}
+  ScheduleContext& context() override { return c_; }
   Gradients between_micros() const override { return Gradients::accumulated; }
   bool may_skip() const override { return skips; }
   int special_steps() const override { return special; }
@@ -43,9 +43,8 @@ class ToySchedule : public StepSchedule {
   std::string calls;
 
  private:
-  Program& p_;
-  PlanWriter w_{p_};
-  ComputeWriter compute_{p_, w_, Profile{}};
+  ScheduleContext c_;
+  PlanWriter& w_ = c_.writer;
   int left_ = w_.slot("left", Category::grad, Dtype::fp32, 1);
 };
 
