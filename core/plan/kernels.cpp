@@ -41,9 +41,8 @@ Uses forward_buffers(Role role) {
     case Role::norm2: return second_norm;
     case Role::mlp_proj: return last_product;
     case Role::head: return loss_head;
-    default: break;
+    default: return {};
   }
-  return {};
 }
 
 Uses backward_buffers(Role role) {
@@ -66,9 +65,8 @@ Uses backward_buffers(Role role) {
     case Role::norm1: return first_norm;
     case Role::position_embedding: return position;
     case Role::token_embedding: return token;
-    default: break;
+    default: return {};
   }
-  return {};
 }
 
 // A block whose modules share all of its buffers. The first module of each pass writes what the
@@ -141,10 +139,7 @@ Uses divided_backward(const Module& m) {
   if (m.role == Role::head) return head;
   return m.cut == ProductCut::columns ? Uses(product) : backward_buffers(m.role);
 }
-Uses divided_backward_end() {
-  static constexpr std::array sum{u(workspace), r(partial)};
-  return sum;
-}
+constexpr std::array divided_backward_end{u(workspace), r(partial)};
 
 // A module of a plain block, or the head.
 Uses divided_buffers(const Module& m, Kernel kernel) {
@@ -152,7 +147,7 @@ Uses divided_buffers(const Module& m, Kernel kernel) {
     case Kernel::forward: return divided_forward(m.role);
     case Kernel::forward_end: return divided_forward_end(m.role);
     case Kernel::backward: return divided_backward(m);
-    default: return divided_backward_end();
+    default: return divided_backward_end;
   }
 }
 
@@ -168,7 +163,7 @@ Uses divided_shared_buffers(const Module& m, Kernel kernel) {
     case Kernel::forward: return rows ? Uses(last) : shared_forward(m);
     case Kernel::forward_end: return m.ends_forward ? Uses(last_end) : Uses(middle_end);
     case Kernel::backward: return rows ? shared_backward(m) : back;
-    default: return divided_backward_end();
+    default: return divided_backward_end;
   }
 }
 

@@ -1,18 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <core/error.hpp>
 #include <core/plan/write/state_slots.hpp>
 #include <core/plan/write/state_writer.hpp>
 
 namespace shardmark {
 
 Category category_of(State state) {
-  switch (state) {
-    case State::param: return Category::param;
-    case State::master: return Category::master;
-    case State::momentum: return Category::momentum;
-    case State::variance: return Category::variance;
-  }
-  throw PlanError("state: has no category");
+  static constexpr auto categories =
+      enum_table<State>(Category::param, Category::master, Category::momentum, Category::variance);
+  return categories[state];
 }
 
 Event& write_update(PlanWriter& writer, Optimizer optimizer, const UpdatePlaces& places, int clip,
