@@ -153,8 +153,12 @@ class FsdpSchedule final : public StepSchedule {
       pre_backward(ends);
     if (v.kind == VisitKind::post_backward && begins >= 0 && c_.flow.inputs[v.module])
       post_backward(begins);
-    if (v.kind != VisitKind::pre_backward || !c_.flow.outputs[v.module]) return;
+    if (v.kind != VisitKind::pre_backward) return;
     for (const int m : p_.model.computed_at(v)) {
+      if (!c_.flow.outputs[v.module]) {
+        c_.compute.drop_after_backward(m);
+        continue;
+      }
       c_.compute.recompute_before(m, places());
       grads_.backward(m);
     }

@@ -326,8 +326,6 @@ void ComputeWriter::open_backward(int module) {
 
 void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<const Operand> grads) {
   open_backward(module);
-  const int unit = p_.model.modules[module].unit;
-  const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
   const std::vector<int> trained = p_.model.trained_params_of(module);
   const bool passes_on = trains_ && p_.model.modules[module].input_gradient;
   begin_unless_begun(Kernel::backward_begin, module);
@@ -337,7 +335,12 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
       exchanged(module) || (sequences_.divides() && role(module) == Role::attn_proj);
   const bool adds_up = divided_ && (m.cut == ProductCut::columns || m.folded);
   if (exchanges || adds_up) open_ = module;
+  drop_after_backward(module);
+}
+
+void ComputeWriter::drop_after_backward(int module) {
   if (!trains_) return;
+  const UnitBuffers& u = units_[p_.model.modules[module].unit];
   if (module == u.last_backward) release({u.workspace_backward, u.saved, u.x_in});
   if (module == last_backward_) release({dx_});
 }

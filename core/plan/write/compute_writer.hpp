@@ -49,6 +49,9 @@ class ComputeWriter {
   /// reads is added to.
   void forward(int module, const ParamPlaces& where);
   void backward(int module, const ParamPlaces& where, std::span<const Operand> grads);
+  /// Drops what forward kept for a module, as its backward does in the end. To be called in place
+  /// of backward for a module whose output has no gradient.
+  void drop_after_backward(int module);
 
   /// With activation checkpointing, to be called right before the first backward of a block: runs
   /// the forward of its modules again from the block's input, which is all that was kept. (A

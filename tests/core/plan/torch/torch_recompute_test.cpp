@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: activation checkpointing gives legal plans of the schedule `torch` at every stage, in which
-// each block runs forward twice.
+// each block runs forward twice; and so do frozen modules, at which backward ends.
 #include <map>
 
 #include <gtest/gtest.h>
@@ -8,6 +8,7 @@
 #include <core/plan/build/legal_program.hpp>
 #include <core/plan/interpret/check.hpp>
 #include <core/plan/plan.hpp>
+#include <tests/support/programs.hpp>
 
 namespace shardmark::test::torch_recompute_test {
 namespace {
@@ -41,6 +42,21 @@ TEST(TorchRecomputation, IsLegalAndRunsBlocksTwice) {
         ASSERT_NO_THROW(require_legal(check(p)));
         for (const auto& [name, runs] : forward_runs(p))
           EXPECT_EQ(runs, name.starts_with("block") && !name.ends_with("mlp.proj") ? 2 : 1) << name;
+      }
+}
+
+TEST(TorchFrozen, ModulesInFrontEndBackwardEarlyAndLeaveNothingBehind) {
+  const std::vector<std::vector<std::string>> cases{
+      {"wte"}, {"wte", "wpe"}, {"wte", "wpe", "block0"}, {"wte", "wpe", "block0.mlp"}};
+  for (const std::vector<std::string>& frozen : cases)
+    for (const int stage : {0, 2, 3})
+      for (const bool recompute : {false, true}) {
+        SCOPED_TRACE(::testing::Message() << frozen.back() << ", stage " << stage);
+        Deck deck = gpt2_deck(stage, 3);
+        deck.run.schedule = Schedule::torch;
+        deck.run.activation_checkpointing = recompute;
+        deck.torch.frozen = frozen;
+        ASSERT_NO_THROW(require_legal(check(build_program(deck, {4, 1, 2}, 2, 0, {}))));
       }
 }
 
