@@ -16,27 +16,24 @@ namespace shardmark {
 DirectFile::DirectFile(std::string path, std::string_view remedy)
     : path_(std::move(path)), remedy_(remedy) {
   buffered_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC);
-  if (buffered_ < 0) fail_io(path_, "cannot be opened", std::strerror(errno), remedy_);
+  if (!buffered_) fail_io(path_, "cannot be opened", std::strerror(errno), remedy_);
   direct_ = ::open(path_.c_str(), O_WRONLY | O_CLOEXEC | O_DIRECT);
 }
 
 DirectFile::~DirectFile() {
   if (writer_.joinable()) writer_.join();
-  // Open on an error only, which is already on its way up.
-  if (direct_ >= 0) (void)::close(direct_);
-  if (buffered_ >= 0) (void)::close(buffered_);
 }
 
 void DirectFile::put(std::int64_t at, std::span<const std::byte> bytes,
                      const std::string& what) const {
   const std::string place = path_ + ": " + what;
-  if (direct_ >= 0 && at % page_bytes == 0) {
+  if (direct_ && at % page_bytes == 0) {
     const std::size_t whole = bytes.size() / page_bytes * page_bytes;
-    write_piece(direct_, {at, bytes.first(whole)}, place, remedy_);
+    write_piece(direct_.get(), {at, bytes.first(whole)}, place, remedy_);
     at += static_cast<std::int64_t>(whole);
     bytes = bytes.subspan(whole);
   }
-  write_piece(buffered_, {at, bytes}, place, remedy_);
+  write_piece(buffered_.get(), {at, bytes}, place, remedy_);
 }
 
 void DirectFile::write(std::int64_t at, std::int64_t bytes, std::string what) {
@@ -67,17 +64,12 @@ void DirectFile::wait() {
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));
 }
 
-void DirectFile::close(int& fd) const {
-  if (fd >= 0 && ::close(std::exchange(fd, -1)) != 0)
-    fail_io(path_, "cannot be closed", std::strerror(errno), remedy_);
-}
-
 void DirectFile::flush_and_close() {
   wait();
-  if (::fsync(buffered_) != 0)
+  if (::fsync(buffered_.get()) != 0)
     fail_io(path_, "cannot be flushed to the disk", std::strerror(errno), remedy_);
-  close(direct_);
-  close(buffered_);
+  if (direct_.close() != 0 || buffered_.close() != 0)
+    fail_io(path_, "cannot be closed", std::strerror(errno), remedy_);
 }
 
 }  // namespace shardmark

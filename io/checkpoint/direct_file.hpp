@@ -42,12 +42,11 @@ class DirectFile {
 
  private:
   void wait();
-  void close(int& fd) const;
   void put(std::int64_t at, std::span<const std::byte> bytes, const std::string& what) const;
 
   std::string path_;
   std::string_view remedy_;
-  int direct_ = -1, buffered_ = -1;  // of one file; direct_ -1: only through the page cache
+  OwnedFd direct_, buffered_;  // of one file; no direct_: only through the page cache
   PageBuffer buffers_{2 * piece_bytes};
   int filling_ = 0;
   std::thread writer_;

@@ -11,7 +11,6 @@
 #endif
 
 #include <io/checkpoint/hdf5_storage.hpp>
-#include <io/files/regular_file.hpp>
 
 namespace shardmark {
 namespace {
@@ -137,19 +136,12 @@ bool Hdf5Memory::write(std::int64_t at, std::span<const std::byte> from) noexcep
   }
 }
 
-Hdf5Disk::Hdf5Disk(const std::string& path) {
-  const auto [fd, bytes] = open_regular_file(path, "give another checkpoint as checkpoint.resume");
-  fd_ = fd;
-  bytes_ = bytes;
-}
-
-Hdf5Disk::~Hdf5Disk() {
-  (void)::close(fd_);  // it was only read
-}
+Hdf5Disk::Hdf5Disk(const std::string& path)
+    : file_(open_regular_file(path, "give another checkpoint as checkpoint.resume")) {}
 
 bool Hdf5Disk::read(std::int64_t at, std::span<std::byte> into) noexcept {
   while (!into.empty()) {
-    const ssize_t n = ::pread(fd_, into.data(), into.size(), at);
+    const ssize_t n = ::pread(file_.fd.get(), into.data(), into.size(), at);
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) {
       failure_ = std::strerror(errno);
@@ -163,10 +155,6 @@ bool Hdf5Disk::read(std::int64_t at, std::span<std::byte> into) noexcept {
     at += n;
   }
   return true;
-}
-
-bool Hdf5Disk::write(std::int64_t, std::span<const std::byte>) noexcept {
-  return false;  // it is open for reading
 }
 
 }  // namespace shardmark

@@ -12,6 +12,8 @@
 #include <string>
 #include <vector>
 
+#include <io/files/regular_file.hpp>
+
 namespace shardmark {
 
 /// The bytes of one HDF5 file, which the driver reads and writes.
@@ -63,15 +65,13 @@ class Hdf5Disk : public Hdf5Storage {
  public:
   /// Throws IoError if the file is missing, unreadable, or not a regular file.
   explicit Hdf5Disk(const std::string& path);
-  ~Hdf5Disk() override;
 
-  std::int64_t bytes() const override { return bytes_; }
+  std::int64_t bytes() const override { return file_.bytes; }
   bool read(std::int64_t at, std::span<std::byte> into) noexcept override;
-  bool write(std::int64_t at, std::span<const std::byte> from) noexcept override;
+  bool write(std::int64_t, std::span<const std::byte>) noexcept override { return false; }
 
  private:
-  int fd_ = -1;
-  std::int64_t bytes_ = 0;
+  OpenFile file_;
 };
 
 /// Makes a file access property list of HDF5 use `storage`, which must outlive the file. Returns

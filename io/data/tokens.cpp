@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include <core/error.hpp>
+#include <core/owned_fd.hpp>
 #include <core/random.hpp>
 #include <io/data/tokens.hpp>
 
@@ -26,46 +27,47 @@ constexpr std::uint64_t uniform_stream = 1'000'000, file_stream = 2'000'000,
                         chain_stream = 3'000'000;
 constexpr std::uint64_t table_stream = 4'294'967'295;  // the last stream, which no step reaches
 
-class UniformSource : public TokenSource {
+// What all sources draw from, and the tokens of a row: those of a sequence and one more.
+class SeededSource : public TokenSource {
+ protected:
+  explicit SeededSource(const Deck& deck)
+      : seed_(deck.data.seed),
+        row_(deck.model.sequence + 1),
+        vocab_(static_cast<std::uint64_t>(deck.model.vocab)) {}
+
+  const std::uint64_t seed_;
+  const std::int64_t row_;
+  const std::uint64_t vocab_;
+};
+
+class UniformSource : public SeededSource {
  public:
-  UniformSource(std::uint64_t seed, std::int64_t sequence, std::int64_t vocab)
-      : seed_(seed), sequence_(sequence), vocab_(static_cast<std::uint64_t>(vocab)) {}
+  explicit UniformSource(const Deck& deck) : SeededSource(deck) {}
 
   void fill(std::int64_t step, std::int64_t first, std::int64_t count, std::int32_t* out) override {
     const std::uint64_t stream = uniform_stream + static_cast<std::uint64_t>(step);
-    const std::int64_t row = sequence_ + 1;
-    for (std::int64_t i = 0; i < count * row; ++i)
+    for (std::int64_t i = 0; i < count * row_; ++i)
       out[i] = static_cast<std::int32_t>(
-          mix(seed_, stream, static_cast<std::uint64_t>(first * row + i)) % vocab_);
+          mix(seed_, stream, static_cast<std::uint64_t>(first * row_ + i)) % vocab_);
   }
   std::optional<double> entropy_floor() const override {
     return std::log(static_cast<double>(vocab_));
   }
-
- private:
-  std::uint64_t seed_;
-  std::int64_t sequence_;
-  std::uint64_t vocab_;
 };
 
-class MarkovSource : public TokenSource {
+class MarkovSource : public SeededSource {
  public:
-  MarkovSource(std::uint64_t seed, std::int64_t sequence, std::int64_t vocab)
-      : seed_(seed),
-        sequence_(sequence),
-        vocab_(static_cast<std::uint64_t>(vocab)),
-        branches_(std::min<std::uint64_t>(4, vocab_)) {}
+  explicit MarkovSource(const Deck& deck) : SeededSource(deck) {}
 
   void fill(std::int64_t step, std::int64_t first, std::int64_t count, std::int32_t* out) override {
     const std::uint64_t stream = chain_stream + static_cast<std::uint64_t>(step);
-    const std::int64_t row = sequence_ + 1;
     for (std::int64_t sample = 0; sample < count; ++sample) {
       std::uint64_t token = 0;
-      for (std::int64_t t = 0; t < row; ++t) {
-        const auto at = static_cast<std::uint64_t>((first + sample) * row + t);
+      for (std::int64_t t = 0; t < row_; ++t) {
+        const auto at = static_cast<std::uint64_t>((first + sample) * row_ + t);
         const std::uint64_t random = mix(seed_, stream, at);
         token = t == 0 ? random % vocab_ : successor(token, random % branches_);
-        out[sample * row + t] = static_cast<std::int32_t>(token);
+        out[sample * row_ + t] = static_cast<std::int32_t>(token);
       }
     }
   }
@@ -83,51 +85,41 @@ class MarkovSource : public TokenSource {
     return (random % vocab_ + branch * stride) % vocab_;
   }
 
-  std::uint64_t seed_;
-  std::int64_t sequence_;
-  std::uint64_t vocab_, branches_;
+  const std::uint64_t branches_ = std::min<std::uint64_t>(4, vocab_);
 };
 
-class FileSource : public TokenSource {
+class FileSource : public SeededSource {
  public:
-  FileSource(const Deck& deck)
-      : path_(deck.data.path),
-        seed_(deck.data.seed),
-        sequence_(deck.model.sequence),
+  explicit FileSource(const Deck& deck)
+      : SeededSource(deck),
+        path_(deck.data.path),
         // O_NONBLOCK: a pipe opens at once, to be refused, instead of waiting for its writer.
         fd_(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)),
-        row_(static_cast<std::size_t>(sequence_) + 1) {
-    if (fd_ < 0) fail(std::strerror(errno));
+        bytes_of_row_(static_cast<std::size_t>(row_)) {
+    if (!fd_) fail(std::strerror(errno));
     struct stat status {};
-    const bool known = ::fstat(fd_, &status) == 0;
-    const bool regular = known && S_ISREG(status.st_mode);
+    if (::fstat(fd_.get(), &status) != 0) fail("its size cannot be determined");
+    if (!S_ISREG(status.st_mode)) fail("is not a regular file");
     bytes_ = status.st_size;
-    if (regular && bytes_ > sequence_ + 1) return;
-    (void)::close(fd_);  // opened for reading, so nothing can be lost; the destructor will not run
-    if (known && !regular) fail("is not a regular file");
-    fail(known ? fmt::format("has {} bytes: must have more than sequence + 1 = {}", bytes_,
-                             sequence_ + 1)
-               : std::string("its size cannot be determined"));
+    if (bytes_ <= row_)
+      fail(fmt::format("has {} bytes: must have more than sequence + 1 = {}", bytes_, row_));
   }
-  ~FileSource() override { (void)::close(fd_); }
-  FileSource(const FileSource&) = delete;
-  FileSource& operator=(const FileSource&) = delete;
 
   void fill(std::int64_t step, std::int64_t first, std::int64_t count, std::int32_t* out) override {
     const std::uint64_t stream = file_stream + static_cast<std::uint64_t>(step);
-    const auto windows = static_cast<std::uint64_t>(bytes_ - sequence_);
+    const auto windows = static_cast<std::uint64_t>(bytes_ - row_ + 1);
     for (std::int64_t sample = 0; sample < count; ++sample) {
       const auto start = mix(seed_, stream, static_cast<std::uint64_t>(first + sample)) % windows;
       read_row(static_cast<std::int64_t>(start));
-      out = std::copy(row_.begin(), row_.end(), out);
+      out = std::copy(bytes_of_row_.begin(), bytes_of_row_.end(), out);
     }
   }
   std::optional<double> entropy_floor() const override { return std::nullopt; }
 
  private:
   void read_row(std::int64_t start) {
-    for (std::size_t done = 0; done < row_.size();) {
-      const ssize_t n = ::pread(fd_, row_.data() + done, row_.size() - done,
+    for (std::size_t done = 0; done < bytes_of_row_.size();) {
+      const ssize_t n = ::pread(fd_.get(), bytes_of_row_.data() + done, bytes_of_row_.size() - done,
                                 start + static_cast<std::int64_t>(done));
       if (n < 0 && errno == EINTR) continue;
       if (n < 0) fail(std::strerror(errno));
@@ -142,22 +134,18 @@ class FileSource : public TokenSource {
   }
 
   std::string path_;
-  std::uint64_t seed_;
-  std::int64_t sequence_;
-  int fd_;
-  std::vector<unsigned char> row_;
+  OwnedFd fd_;
+  std::vector<unsigned char> bytes_of_row_;
   std::int64_t bytes_ = 0;
 };
 
 }  // namespace
 
 std::unique_ptr<TokenSource> make_token_source(const Deck& deck) {
-  const auto& [seed, sequence, vocab] =
-      std::tuple{deck.data.seed, deck.model.sequence, deck.model.vocab};
   switch (deck.data.source) {
     case DataSource::file: return std::make_unique<FileSource>(deck);
-    case DataSource::markov: return std::make_unique<MarkovSource>(seed, sequence, vocab);
-    case DataSource::uniform: return std::make_unique<UniformSource>(seed, sequence, vocab);
+    case DataSource::markov: return std::make_unique<MarkovSource>(deck);
+    case DataSource::uniform: return std::make_unique<UniformSource>(deck);
     case DataSource::none: break;
   }
   throw DeckError(deck.path + ": data: missing: give the section that says what to train on");

@@ -3,7 +3,6 @@
 #include <cstdio>
 #include <cstring>
 #include <filesystem>
-#include <utility>
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -25,18 +24,17 @@ TempFile::TempFile(std::string path, std::string_view remedy)
     : path_(std::move(path)),
       remedy_(remedy),
       fd_(::open(path_.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644)) {
-  if (fd_ < 0) fail_io(path_, "cannot be created", std::strerror(errno), remedy_);
+  if (!fd_) fail_io(path_, "cannot be created", std::strerror(errno), remedy_);
 }
 
 TempFile::~TempFile() {
-  // Reached only when an exception is being thrown already. The file is worthless then.
-  if (fd_ >= 0) (void)::close(fd_);
+  // Unfinished only when an exception is being thrown already. The file is worthless then.
   if (!finished_) (void)::unlink(path_.c_str());
 }
 
 void TempFile::append(std::string_view content) {
   while (!content.empty()) {
-    const ssize_t n = ::write(fd_, content.data(), content.size());
+    const ssize_t n = ::write(fd_.get(), content.data(), content.size());
     if (n < 0 && errno == EINTR) continue;
     if (n <= 0) fail_io(path_, "cannot be written", std::strerror(n < 0 ? errno : ENOSPC), remedy_);
     content.remove_prefix(static_cast<std::size_t>(n));
@@ -45,11 +43,9 @@ void TempFile::append(std::string_view content) {
 
 void TempFile::write(std::string_view content) {
   append(content);
-  if (::fsync(fd_) != 0)
+  if (::fsync(fd_.get()) != 0)
     fail_io(path_, "cannot be flushed to the disk", std::strerror(errno), remedy_);
-  const int status = ::close(fd_);
-  fd_ = -1;
-  if (status != 0) fail_io(path_, "cannot be closed", std::strerror(errno), remedy_);
+  if (fd_.close() != 0) fail_io(path_, "cannot be closed", std::strerror(errno), remedy_);
 }
 
 void TempFile::rename_to(const std::string& target) {
@@ -90,33 +86,23 @@ void write_piece(int fd, const FilePiece& piece, const std::string& what, std::s
 
 void create_file(const std::string& path, std::int64_t bytes, std::span<const FilePiece> pieces,
                  std::string_view remedy, bool made) {
-  int fd =
+  OwnedFd fd =
       ::open(path.c_str(), O_WRONLY | O_CLOEXEC | O_NOFOLLOW | (made ? 0 : O_CREAT | O_EXCL), 0644);
-  if (fd < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
-  try {
-    if (::ftruncate(fd, bytes) != 0)
-      fail_io(path, fmt::format("cannot get {} bytes", bytes), std::strerror(errno), remedy);
-    if (bytes > 0 && ::fallocate(fd, FALLOC_FL_KEEP_SIZE, 0, bytes) != 0 && errno != EOPNOTSUPP &&
-        errno != ENOSYS)
-      fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(errno),
-              remedy);
-    for (const FilePiece& piece : pieces) write_piece(fd, piece, path, remedy);
-    if (::close(std::exchange(fd, -1)) != 0)
-      fail_io(path, "cannot be closed", std::strerror(errno), remedy);
-  } catch (...) {
-    if (fd >= 0) (void)::close(fd);  // the file is worthless, and an error is on its way up
-    throw;
-  }
+  if (!fd) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+  if (::ftruncate(fd.get(), bytes) != 0)
+    fail_io(path, fmt::format("cannot get {} bytes", bytes), std::strerror(errno), remedy);
+  if (bytes > 0 && ::fallocate(fd.get(), FALLOC_FL_KEEP_SIZE, 0, bytes) != 0 &&
+      errno != EOPNOTSUPP && errno != ENOSYS)
+    fail_io(path, fmt::format("{} bytes cannot be set aside", bytes), std::strerror(errno), remedy);
+  for (const FilePiece& piece : pieces) write_piece(fd.get(), piece, path, remedy);
+  if (fd.close() != 0) fail_io(path, "cannot be closed", std::strerror(errno), remedy);
 }
 
 void flush_folder(const std::string& path, std::string_view remedy) {
-  const int fd = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-  if (fd < 0) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
-  const int status = ::fsync(fd);
-  const int error = errno;
-  (void)::close(fd);  // nothing was written through it
-  if (status != 0 && error != EINVAL)
-    fail_io(path, "cannot be flushed to the disk", std::strerror(error), remedy);
+  const OwnedFd fd = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+  if (!fd) fail_io(path, "cannot be opened", std::strerror(errno), remedy);
+  if (::fsync(fd.get()) != 0 && errno != EINVAL)
+    fail_io(path, "cannot be flushed to the disk", std::strerror(errno), remedy);
 }
 
 namespace {
@@ -139,28 +125,19 @@ FolderLock::FolderLock(const std::string& folder, std::string_view who, std::str
   if (error) fail_io(folder, "cannot be created", error.message(), remedy);
   const std::string path = folder + "/" + lock_file;
   fd_ = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644);
-  if (fd_ < 0) fail_io(path, "cannot be created", std::strerror(errno), remedy);
-  try {
-    if (::flock(fd_, LOCK_EX | LOCK_NB) != 0) {
-      if (errno == EWOULDBLOCK)
-        throw IoError(fmt::format("{}: {} writes here ({}): wait until it ends, or give another {}",
-                                  folder, who, lock_holder(folder, remedy), key));
-      fail_io(path, "cannot be locked", std::strerror(errno), remedy);
-    }
-    char host[256] = "";
-    (void)::gethostname(host, sizeof host - 1);  // the name is only information for people
-    const std::string owner = fmt::format("process {} on {}\n", ::getpid(), host);
-    if (::ftruncate(fd_, 0) != 0 ||
-        ::pwrite(fd_, owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
-      fail_io(path, "cannot be written", std::strerror(errno), remedy);
-  } catch (...) {
-    (void)::close(fd_);
-    throw;
+  if (!fd_) fail_io(path, "cannot be created", std::strerror(errno), remedy);
+  if (::flock(fd_.get(), LOCK_EX | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK)
+      throw IoError(fmt::format("{}: {} writes here ({}): wait until it ends, or give another {}",
+                                folder, who, lock_holder(folder, remedy), key));
+    fail_io(path, "cannot be locked", std::strerror(errno), remedy);
   }
-}
-
-FolderLock::~FolderLock() {
-  (void)::close(fd_);
+  char host[256] = "";
+  (void)::gethostname(host, sizeof host - 1);  // the name is only information for people
+  const std::string owner = fmt::format("process {} on {}\n", ::getpid(), host);
+  if (::ftruncate(fd_.get(), 0) != 0 ||
+      ::pwrite(fd_.get(), owner.data(), owner.size(), 0) != static_cast<ssize_t>(owner.size()))
+    fail_io(path, "cannot be written", std::strerror(errno), remedy);
 }
 
 }  // namespace shardmark

@@ -12,6 +12,8 @@
 #include <string>
 #include <string_view>
 
+#include <core/owned_fd.hpp>
+
 namespace shardmark {
 
 /// The remedies for a file that cannot be written into a checkpoint folder, or into the folder of
@@ -31,8 +33,6 @@ class TempFile {
   /// Creates the file. Throws IoError.
   TempFile(std::string path, std::string_view remedy);
   ~TempFile();
-  TempFile(const TempFile&) = delete;
-  TempFile& operator=(const TempFile&) = delete;
 
   /// Appends a part of the content. Throws IoError.
   void append(std::string_view content);
@@ -44,7 +44,7 @@ class TempFile {
 
  private:
   std::string path_, remedy_;
-  int fd_;
+  OwnedFd fd_;
   bool finished_ = false;
 };
 
@@ -88,12 +88,9 @@ class FolderLock {
   /// another process holds the lock.
   FolderLock(const std::string& folder, std::string_view who, std::string_view key,
              std::string_view remedy);
-  ~FolderLock();
-  FolderLock(const FolderLock&) = delete;
-  FolderLock& operator=(const FolderLock&) = delete;
 
  private:
-  int fd_ = -1;
+  OwnedFd fd_;
 };
 
 /// Returns what the file `.lock` of `folder` says about its holder; empty if there is no such file.

@@ -21,36 +21,26 @@ namespace shardmark {
 
 namespace {
 
-// Closes a file that was only read.
-struct Closed {
-  int fd;
-  ~Closed() { (void)::close(fd); }
-};
-
-// A regular file's descriptor and size; -1 and errno where it cannot be opened.
+// A regular file's descriptor and size; none and errno where it cannot be opened.
 OpenFile open_if_regular(const std::string& path, std::string_view remedy) {
   // O_NONBLOCK: a pipe opens at once instead of waiting for its writer.
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return {};
+  OwnedFd fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  if (!fd) return {};
   struct stat about {};
-  const int status = ::fstat(fd, &about);
-  const int error = errno;
-  if (status == 0 && S_ISREG(about.st_mode)) return {fd, about.st_size};
-  (void)::close(fd);
-  fail_io(path, "cannot be read", status != 0 ? std::strerror(error) : "it is not a regular file",
-          remedy);
+  if (::fstat(fd.get(), &about) != 0) fail_io(path, "cannot be read", std::strerror(errno), remedy);
+  if (!S_ISREG(about.st_mode)) fail_io(path, "cannot be read", "it is not a regular file", remedy);
+  return {std::move(fd), about.st_size};
 }
 
 std::string read_all(const OpenFile& file, const std::string& path, std::int64_t max_bytes,
                      std::string_view remedy) {
-  const Closed closed{file.fd};
   const auto too_large = [&] {
     fail_io(path, "cannot be read", fmt::format("it is larger than {} bytes", max_bytes), remedy);
   };
   if (file.bytes > max_bytes) too_large();
   std::string text;
   for (std::string piece(std::size_t{1} << 20, '\0');;) {
-    const ssize_t n = ::read(file.fd, piece.data(), piece.size());
+    const ssize_t n = ::read(file.fd.get(), piece.data(), piece.size());
     if (n < 0 && errno == EINTR) continue;
     if (n < 0) fail_io(path, "cannot be read", std::strerror(errno), remedy);
     if (n == 0) return text;
@@ -62,8 +52,8 @@ std::string read_all(const OpenFile& file, const std::string& path, std::int64_t
 }  // namespace
 
 OpenFile open_regular_file(const std::string& path, std::string_view remedy) {
-  const OpenFile file = open_if_regular(path, remedy);
-  if (file.fd < 0) fail_io(path, "cannot be read", std::strerror(errno), remedy);
+  OpenFile file = open_if_regular(path, remedy);
+  if (!file.fd) fail_io(path, "cannot be read", std::strerror(errno), remedy);
   return file;
 }
 
@@ -76,7 +66,7 @@ std::optional<std::string> read_regular_file_if_there(const std::string& path,
                                                       std::int64_t max_bytes,
                                                       std::string_view remedy) {
   const OpenFile file = open_if_regular(path, remedy);
-  if (file.fd >= 0) return read_all(file, path, max_bytes, remedy);
+  if (file.fd) return read_all(file, path, max_bytes, remedy);
   if (errno == ENOENT || errno == ENOTDIR) return std::nullopt;
   fail_io(path, "cannot be read", std::strerror(errno), remedy);
 }
@@ -101,8 +91,7 @@ std::int64_t cached_pages(int fd, std::int64_t bytes, std::int64_t page) {
     const int status = ::mincore(map, length, resident.data());
     (void)::munmap(map, length);
     if (status != 0) return -1;
-    cached += std::count_if(resident.begin(), resident.end(),
-                            [](unsigned char flags) { return (flags & 1U) != 0; });
+    cached += std::ranges::count_if(resident, [](unsigned char f) { return (f & 1U) != 0; });
   }
   return cached;
 }
@@ -127,21 +116,16 @@ std::string file_system_of(const std::string& path) {
 }
 
 bool forget_cached(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
-  const int error = ::posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
-  (void)::close(fd);  // opened for reading only
-  return error == 0;
+  const OwnedFd fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  return fd && ::posix_fadvise(fd.get(), 0, 0, POSIX_FADV_DONTNEED) == 0;
 }
 
 bool is_cached(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
-  if (fd < 0) return false;
+  const OwnedFd fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   struct stat status {};
+  if (!fd || ::fstat(fd.get(), &status) != 0) return false;
   const std::int64_t page = ::sysconf(_SC_PAGESIZE);
-  const std::int64_t cached =
-      ::fstat(fd, &status) == 0 ? cached_pages(fd, status.st_size, page) * page : 0;
-  (void)::close(fd);  // opened for reading only
+  const std::int64_t cached = cached_pages(fd.get(), status.st_size, page) * page;
   return static_cast<double>(cached) >
          kept_part * static_cast<double>(status.st_size) + static_cast<double>(page);
 }

@@ -9,11 +9,13 @@
 #include <string>
 #include <string_view>
 
+#include <core/owned_fd.hpp>
+
 namespace shardmark {
 
 /// A regular file that is open, and its size.
 struct OpenFile {
-  int fd = -1;  // for reading; the caller closes it
+  OwnedFd fd;  // for reading
   std::int64_t bytes = 0;
 };
 

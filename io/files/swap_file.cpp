@@ -51,61 +51,43 @@ std::int64_t free_disk_bytes(const std::string& folder) {
 }
 
 SwapFile::SwapFile(std::string folder, std::int64_t bytes)
-    : folder_(std::move(folder)), bytes_(bytes) {
-  buffered_ = open_unnamed();
-  int error = ::posix_fallocate(buffered_, 0, std::max<std::int64_t>(bytes, 1));
+    : folder_(std::move(folder)), bytes_(bytes), buffered_(open_unnamed()) {
+  int error = ::posix_fallocate(buffered_.get(), 0, std::max<std::int64_t>(bytes, 1));
   if (error == EOPNOTSUPP || error == EINVAL) error = 0;  // a full disk is then noticed later
-  if (error == 0 && ::ftruncate(buffered_, bytes) != 0) error = errno;
-  if (error != 0) {
-    ::close(buffered_);
+  if (error == 0 && ::ftruncate(buffered_.get(), bytes) != 0) error = errno;
+  if (error != 0)
     fail_io(folder_, fmt::format("a file of {} bytes cannot be created", bytes),
             std::strerror(error), swap_remedy);
-  }
   open_direct();
 }
 
-SwapFile::SwapFile(SwapFile&& other) noexcept
-    : folder_(std::move(other.folder_)),
-      bytes_(other.bytes_),
-      buffered_(std::exchange(other.buffered_, -1)),
-      direct_(std::exchange(other.direct_, -1)),
-      memory_alignment_(other.memory_alignment_),
-      mapped_(std::exchange(other.mapped_, nullptr)) {}
-
-SwapFile::~SwapFile() {
-  unmap();
-  // Nobody will read the file again, so data that could not be written is no loss.
-  if (direct_ >= 0) (void)::close(direct_);
-  if (buffered_ >= 0) (void)::close(buffered_);
-}
-
-int SwapFile::open_unnamed() const {
-  int fd = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
-  if (fd >= 0) return fd;
+OwnedFd SwapFile::open_unnamed() const {
+  OwnedFd fd = ::open(folder_.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+  if (fd) return fd;
   if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
     fail_io(folder_, "no file can be created in it", std::strerror(errno), swap_remedy);
   std::string name = folder_ + "/.shardmark-swap-XXXXXX";
   fd = ::mkostemp(name.data(), O_CLOEXEC);
-  if (fd < 0) fail_io(folder_, "no file can be created in it", std::strerror(errno), swap_remedy);
+  if (!fd) fail_io(folder_, "no file can be created in it", std::strerror(errno), swap_remedy);
   ::unlink(name.c_str());
   return fd;
 }
 
 void SwapFile::open_direct() {
-  const Alignment alignment = alignment_of(buffered_);
+  const Alignment alignment = alignment_of(buffered_.get());
   if (bytes_ % alignment.place != 0) return;
   // Opened through its descriptor, because the file has no other name.
-  direct_ =
-      ::open(fmt::format("/proc/self/fd/{}", buffered_).c_str(), O_RDWR | O_CLOEXEC | O_DIRECT);
+  direct_ = ::open(fmt::format("/proc/self/fd/{}", buffered_.get()).c_str(),
+                   O_RDWR | O_CLOEXEC | O_DIRECT);
   memory_alignment_ = std::max<std::int64_t>(1, alignment.memory);
 }
 
 template<class Byte, class Call>
 void SwapFile::transfer(std::int64_t at, std::int64_t bytes, Byte* memory, std::int64_t step,
                         const Bounce& bounce, Call call, const char* what) const {
-  const bool fits = direct_ < 0 || reinterpret_cast<std::uintptr_t>(memory) %
-                                           static_cast<std::uintptr_t>(memory_alignment_) ==
-                                       0;
+  const bool fits = !direct_ || reinterpret_cast<std::uintptr_t>(memory) %
+                                        static_cast<std::uintptr_t>(memory_alignment_) ==
+                                    0;
   for (std::int64_t done = 0; done < bytes;) {
     const std::int64_t most = fits ? step : Bounce::bytes;
     const auto n = static_cast<std::size_t>(std::min(most, bytes - done));
@@ -120,7 +102,7 @@ void SwapFile::transfer(std::int64_t at, std::int64_t bytes, Byte* memory, std::
 
 void SwapFile::read(std::int64_t at, std::int64_t bytes, std::byte* to, std::int64_t step,
                     const Bounce& bounce) const {
-  const int fd = direct_ >= 0 ? direct_ : buffered_;
+  const int fd = (direct_ ? direct_ : buffered_).get();
   transfer(
       at, bytes, to, step, bounce,
       [fd](std::byte* memory, std::byte* through, std::size_t n, std::int64_t place) {
@@ -134,7 +116,7 @@ void SwapFile::read(std::int64_t at, std::int64_t bytes, std::byte* to, std::int
 
 void SwapFile::write(std::int64_t at, std::int64_t bytes, const std::byte* from, std::int64_t step,
                      const Bounce& bounce) const {
-  const int fd = direct_ >= 0 ? direct_ : buffered_;
+  const int fd = (direct_ ? direct_ : buffered_).get();
   transfer(
       at, bytes, from, step, bounce,
       [fd](const std::byte* memory, std::byte* through, std::size_t n, std::int64_t place) {
@@ -146,24 +128,23 @@ void SwapFile::write(std::int64_t at, std::int64_t bytes, const std::byte* from,
 
 std::int64_t SwapFile::bytes() const {
   struct stat about {};
-  if (::fstat(buffered_, &about) != 0)
+  if (::fstat(buffered_.get(), &about) != 0)
     fail_io(folder_, "the size of a file cannot be determined", std::strerror(errno), swap_remedy);
   return about.st_size;
 }
 
 std::byte* SwapFile::map() const {
-  if (mapped_ != nullptr) return mapped_;
-  void* memory = ::mmap(nullptr, static_cast<std::size_t>(std::max<std::int64_t>(bytes_, 1)),
-                        PROT_READ | PROT_WRITE, MAP_SHARED, buffered_, 0);
+  if (mapped_) return mapped_.get();
+  const auto bytes = static_cast<std::size_t>(std::max<std::int64_t>(bytes_, 1));
+  void* memory = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_SHARED, buffered_.get(), 0);
   if (memory == MAP_FAILED)
     fail_io(folder_, "a file cannot be mapped", std::strerror(errno), swap_remedy);
-  return mapped_ = static_cast<std::byte*>(memory);
+  mapped_ = {static_cast<std::byte*>(memory), Unmap{bytes}};
+  return mapped_.get();
 }
 
-void SwapFile::unmap() const {
-  if (mapped_ == nullptr) return;
-  (void)::munmap(mapped_, static_cast<std::size_t>(std::max<std::int64_t>(bytes_, 1)));
-  mapped_ = nullptr;
+void SwapFile::Unmap::operator()(std::byte* memory) const {
+  (void)::munmap(memory, bytes);
 }
 
 }  // namespace shardmark

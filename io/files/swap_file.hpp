@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <string>
 
+#include <core/owned_fd.hpp>
 #include <io/files/page_buffer.hpp>
 
 namespace shardmark {
@@ -29,11 +31,6 @@ class SwapFile {
   /// Creates a file of `bytes` on the disk of `folder`. Throws IoError if the folder does not
   /// exist, permissions are missing, or the disk is full.
   SwapFile(std::string folder, std::int64_t bytes);
-  ~SwapFile();
-  SwapFile(SwapFile&& other) noexcept;
-  SwapFile& operator=(SwapFile&&) = delete;
-  SwapFile(const SwapFile&) = delete;
-  SwapFile& operator=(const SwapFile&) = delete;
 
   /// Transfer bytes from or to any memory, at most `step` bytes per system call. Only one worker at
   /// a time may use a file. They throw IoError.
@@ -45,25 +42,29 @@ class SwapFile {
   /// Returns the size of the file as the file system reports it.
   std::int64_t bytes() const;
   /// Returns whether transfers bypass the page cache.
-  bool direct() const { return direct_ >= 0; }
+  bool direct() const { return static_cast<bool>(direct_); }
 
   /// Maps the whole file into memory until `unmap`, so that it can be inspected between steps. No
   /// transfer may run meanwhile. Throws IoError.
   std::byte* map() const;
-  void unmap() const;
+  void unmap() const { mapped_.reset(); }
 
  private:
+  struct Unmap {
+    std::size_t bytes;
+    void operator()(std::byte* memory) const;
+  };
   template<class Byte, class Call>
   void transfer(std::int64_t at, std::int64_t bytes, Byte* memory, std::int64_t step,
                 const Bounce& bounce, Call call, const char* what) const;
-  int open_unnamed() const;
+  OwnedFd open_unnamed() const;
   void open_direct();
 
   std::string folder_;
   std::int64_t bytes_;
-  int buffered_ = -1, direct_ = -1;  // of one file; direct_ -1: only through the page cache
+  OwnedFd buffered_, direct_;  // of one file; no direct_: only through the page cache
   std::int64_t memory_alignment_ = page_bytes;
-  mutable std::byte* mapped_ = nullptr;
+  mutable std::unique_ptr<std::byte, Unmap> mapped_;
 };
 
 }  // namespace shardmark
