@@ -19,19 +19,17 @@ struct Plain {
   static Sum load(Stored v) { return v; }
   static Stored store(Sum v) { return v; }
 };
-struct WideBf16 {
-  using Stored = Bf16;
+template<class T>
+struct Wide {
+  using Stored = T;
   using Sum = float;
   using Divisor = float;
   static Sum load(Stored v) { return widen(v); }
-  static Stored store(Sum v) { return round_bf16(v); }
-};
-struct WideFp16 {
-  using Stored = Fp16;
-  using Sum = float;
-  using Divisor = float;
-  static Sum load(Stored v) { return widen(v); }
-  static Stored store(Sum v) { return round_fp16(v); }
+  static Stored store(Sum v) {
+    Stored rounded;
+    round_to(rounded, v);
+    return rounded;
+  }
 };
 
 // The operations that combine two values.
@@ -107,11 +105,6 @@ void divide_all(void* data, std::int64_t elems, int divisor) {
   for (std::int64_t i = 0; i < elems; ++i) value[i] = static_cast<T>(value[i] / d);
 }
 
-[[noreturn]] void refuse(std::string_view what, Dtype dtype) {
-  throw CommError(std::string(what) + ": dtype = " + std::string(to_string(dtype)) +
-                  ": is not implemented: this is a defect of the back-end's routes");
-}
-
 }  // namespace
 
 void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* const* rows, int size,
@@ -119,8 +112,8 @@ void combine_in_rank_order(Dtype dtype, Reduction reduction, const void* const* 
   switch (dtype) {
     case Dtype::fp32: return combine<Plain<float>>(reduction, rows, size, out, elems);
     case Dtype::fp64: return combine<Plain<double>>(reduction, rows, size, out, elems);
-    case Dtype::bf16: return combine<WideBf16>(reduction, rows, size, out, elems);
-    case Dtype::fp16: return combine<WideFp16>(reduction, rows, size, out, elems);
+    case Dtype::bf16: return combine<Wide<Bf16>>(reduction, rows, size, out, elems);
+    case Dtype::fp16: return combine<Wide<Fp16>>(reduction, rows, size, out, elems);
     case Dtype::int32: return combine<Plain<std::int32_t>>(reduction, rows, size, out, elems);
     case Dtype::int64: return combine<Plain<std::int64_t>>(reduction, rows, size, out, elems);
     case Dtype::int8: return combine<Plain<std::int8_t, int>>(reduction, rows, size, out, elems);
@@ -136,8 +129,10 @@ void divide(Dtype dtype, void* data, std::int64_t elems, int divisor) {
     case Dtype::int64: return divide_all<std::int64_t>(data, elems, divisor);
     case Dtype::int8: return divide_all<std::int8_t, int>(data, elems, divisor);
     case Dtype::uint8: return divide_all<std::uint8_t, int>(data, elems, divisor);
-    default: refuse("division", dtype);
+    default: break;
   }
+  throw CommError("division: dtype = " + std::string(to_string(dtype)) +
+                  ": is not implemented: this is a defect of the back-end's routes");
 }
 
 }  // namespace shardmark

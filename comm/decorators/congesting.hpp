@@ -3,6 +3,8 @@
 // back-end, so that the watchdog's waiting polls it.
 #pragma once
 
+#include <thread>
+
 #include <comm/decorators/forwarding.hpp>
 #include <comm/mpi/background_traffic.hpp>
 
@@ -13,12 +15,29 @@ class CongestingCommunicator : public ForwardingCommunicator {
  public:
   CongestingCommunicator(std::unique_ptr<Communicator> inner, BackgroundTraffic& traffic)
       : ForwardingCommunicator(std::move(inner)), traffic_(traffic) {}
-  Ticket start(const Collective& c) override;
-  bool test(Ticket ticket) override;
-  bool holds_compute(Ticket ticket) override;
-  void wait(Ticket ticket) override;
-  void progress() override;
-  std::unique_ptr<Communicator> split(int color, int key) override;
+  Ticket start(const Collective& c) override {
+    const Ticket ticket = inner().start(c);
+    traffic_.progress();
+    return ticket;
+  }
+  bool test(Ticket ticket) override {
+    traffic_.progress();
+    return inner().test(ticket);
+  }
+  bool holds_compute(Ticket ticket) override {
+    traffic_.progress();
+    return inner().holds_compute(ticket);
+  }
+  void wait(Ticket ticket) override {
+    while (!test(ticket)) std::this_thread::yield();
+  }
+  void progress() override {
+    traffic_.progress();
+    inner().progress();
+  }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<CongestingCommunicator>(inner().split(color, key), traffic_);
+  }
 
  private:
   BackgroundTraffic& traffic_;

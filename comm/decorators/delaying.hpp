@@ -7,6 +7,7 @@
 
 #include <comm/decorators/forwarding.hpp>
 #include <comm/idle.hpp>
+#include <core/clock.hpp>
 
 namespace shardmark {
 
@@ -15,10 +16,25 @@ class DelayingCommunicator : public ForwardingCommunicator {
  public:
   DelayingCommunicator(std::unique_ptr<Communicator> inner, std::int64_t delay_ns, Idle idle)
       : ForwardingCommunicator(std::move(inner)), delay_ns_(delay_ns), idle_(idle) {}
-  Ticket start(const Collective& c) override;
-  bool test(Ticket ticket) override;
-  void wait(Ticket ticket) override;
-  std::unique_ptr<Communicator> split(int color, int key) override;
+  Ticket start(const Collective& c) override {
+    const std::int64_t at_ns = monotonic_ns() + delay_ns_;
+    const Ticket ticket = inner().start(c);
+    due_.push_back({ticket, at_ns});
+    return ticket;
+  }
+  bool test(Ticket ticket) override {
+    if (!inner().test(ticket)) return false;
+    const std::int64_t now = monotonic_ns();
+    while (!due_.empty() && due_.front().ticket <= ticket && due_.front().at_ns <= now)
+      due_.pop_front();
+    return due_.empty() || due_.front().ticket > ticket;
+  }
+  void wait(Ticket ticket) override {
+    while (!test(ticket)) idle_.pause();
+  }
+  std::unique_ptr<Communicator> split(int color, int key) override {
+    return std::make_unique<DelayingCommunicator>(inner().split(color, key), delay_ns_, idle_);
+  }
 
  private:
   struct Due {

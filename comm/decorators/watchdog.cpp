@@ -8,6 +8,7 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <comm/collective.hpp>
 #include <comm/decorators/watchdog.hpp>
 #include <comm/mpi/mpi_check.hpp>
 #include <core/clock.hpp>
@@ -25,20 +26,22 @@ constexpr std::int64_t poll_interval_ns = second_ns / 1000;
 constexpr std::int64_t absence_ns = second_ns;
 
 std::string describe(const WatchedLane::Call& call) {
-  return call.name[0] == '\0' ? std::string(to_string(call.op))
-                              : fmt::format("{} {}", to_string(call.op), call.name);
+  Collective c;
+  c.op = call.op, c.name = call.name;
+  return shardmark::describe(c);
 }
 
 }  // namespace
 
 Watchdog::Watchdog(MPI_Comm world, double timeout_s, Idle idle)
-    : comm_(OwnedComm::duplicate(world)), idle_(idle) {
+    : comm_(OwnedComm::duplicate(world)),
+      rank_(comm_rank(world)),
+      size_(comm_size(world)),
+      idle_(idle),
+      lowest_asker_(size_) {
   set_timeout(timeout_s);
   if (!(timeout_s > 0))
     throw CommError(fmt::format("comm.timeout_s = {}: must be above 0", timeout_s));
-  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &rank_));
-  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &size_));
-  lowest_asker_ = size_;
   char host[MPI_MAX_PROCESSOR_NAME];
   int length = 0;
   SHARDMARK_MPI(MPI_Get_processor_name(host, &length));

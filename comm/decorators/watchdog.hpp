@@ -123,7 +123,7 @@ class Watchdog {
   std::string process(int rank) const;
 
   OwnedComm comm_;
-  int rank_ = 0, size_ = 1;
+  int rank_, size_;
   std::int64_t timeout_ns_ = 0, grace_ns_ = 0;
   Idle idle_;
   std::vector<Process> processes_;

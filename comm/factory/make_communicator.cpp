@@ -58,8 +58,7 @@ std::unique_ptr<Communicator> make_best(MPI_Comm comm, int size, const CommOptio
 
 std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
                                                 const CommOptions& options) {
-  int size = 1;
-  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  const int size = comm_size(comm);
   switch (backend) {
     case Backend::automatic: return make_best(comm, size, options);
     case Backend::self: return make_self(size);

@@ -16,8 +16,7 @@ constexpr int traffic_tag = 0;
 BackgroundTraffic::BackgroundTraffic(MPI_Comm world, const std::vector<Flow>& flows,
                                      std::int64_t message_bytes, std::optional<double> most_rate)
     : comm_(OwnedComm::duplicate(world)), message_bytes_(message_bytes), most_rate_(most_rate) {
-  int rank = 0;
-  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &rank));
+  const int rank = comm_rank(comm_.get());
   for (const Flow& f : flows) {
     if (f.to == rank) channels_.push_back({.peer = f.from, .sends = false});
     if (f.from == rank) channels_.push_back({.peer = f.to, .sends = true});

@@ -36,11 +36,7 @@ Route route_of(const Collective& c, int size, const CommOptions& options) {
     route.pieces = 1;
     return route;
   }
-  const bool by_shard =
-      route.kind == RouteKind::all_gather || route.kind == RouteKind::all_to_all ||
-      route.kind == RouteKind::all_to_all_parts || route.kind == RouteKind::reduce_scatter ||
-      route.kind == RouteKind::ordered_reduce_scatter ||
-      route.kind == RouteKind::ordered_all_reduce;
+  const bool by_shard = has_parts(c.op) || route.kind == RouteKind::ordered_all_reduce;
   route.part_elems = by_shard ? divide_up(c.elems, size) : c.elems;
   const std::int64_t piece_bytes = route.kind == RouteKind::all_gather
                                        ? options.mpi.gather_bytes / size
@@ -55,27 +51,6 @@ Route route_of(const Collective& c, int size, const CommOptions& options) {
     route.areas =
         static_cast<int>(route.scratch_bytes / (route.piece_elems * size * dtype_bytes(c.dtype)));
   return route;
-}
-
-std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
-                                              const CommOptions& options) {
-  const Route route = route_of(c, size, options);
-  const std::int64_t n = route.pieces;
-  switch (route.kind) {
-    case RouteKind::local: return {};
-    case RouteKind::barrier: return {{"MPI_Ibarrier", n}};
-    case RouteKind::all_gather: return {{"MPI_Iallgather", n}};
-    case RouteKind::all_to_all: return {{"MPI_Ialltoall", n}};
-    case RouteKind::all_to_all_parts: return {{"MPI_Ialltoallv", n}};
-    case RouteKind::all_reduce: return {{"MPI_Iallreduce", n}};
-    case RouteKind::ordered_all_reduce: return {{"MPI_Ialltoallv", n}, {"MPI_Iallgatherv", n}};
-    case RouteKind::reduce_scatter: return {{"MPI_Ireduce_scatter_block", n}};
-    case RouteKind::ordered_reduce_scatter: return {{"MPI_Ialltoall", n}};
-    case RouteKind::reduce: return {{"MPI_Ireduce", n}};
-    case RouteKind::ordered_reduce: return {{"MPI_Igather", n}};
-    case RouteKind::broadcast: return {{"MPI_Ibcast", n}};
-  }
-  return {};
 }
 
 }  // namespace shardmark

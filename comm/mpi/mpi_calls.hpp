@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which MPI calls implement each collective of the back-end `mpi`: one table, which the back-end
-// and the tests that count calls share. A collective is split into pieces of one or two calls each.
-// The back-end `shm` makes none of these calls.
+// Which MPI calls implement each collective of the back-end `mpi`. A collective is split into
+// pieces of one or two calls each. The back-end `shm` makes none of these calls.
 #pragma once
 
 #include <cstdint>
-#include <map>
-#include <string>
 
 #include <comm/comm_options.hpp>
 #include <comm/communicator.hpp>
@@ -45,9 +42,5 @@ struct Route {
 /// The route of `c` in a group of `size` ranks. Pure, and the same on all ranks because it reads no
 /// addresses. Throws PlanError like collective_scratch_bytes.
 Route route_of(const Collective& c, int size, const CommOptions& options);
-
-/// The number of calls of each MPI function that every rank makes for `c`. Pure.
-std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
-                                              const CommOptions& options);
 
 }  // namespace shardmark

@@ -5,10 +5,17 @@
 #include <fmt/core.h>
 #include <mpi.h>
 
-#include <comm/failed_call.hpp>
 #include <comm/mpi/mpi_check.hpp>
+#include <core/error.hpp>
 
 namespace shardmark {
+
+void throw_failed_call(std::string_view call, std::string_view file, int line,
+                       std::string_view reason) {
+  if (const auto slash = file.rfind('/'); slash != std::string_view::npos)
+    file.remove_prefix(slash + 1);
+  throw CommError(fmt::format("{}:{}: {}: {}", file, line, call.substr(0, call.find('(')), reason));
+}
 
 void check_mpi(int code, std::string_view call, std::string_view file, int line) {
   if (code == MPI_SUCCESS) return;

@@ -108,39 +108,17 @@ void MpiFlight::pack(const Part& s, void* area) const {
 // What a step gives to MPI, and what it puts into the receive buffer. The first calls of sums in
 // rank order fill scratch; this rank's part of the result is made from it.
 void MpiFlight::count(const Step& step, const Part& s) {
-  const bool root = group_.rank == c_.root;
-  const std::int64_t all_parts = s.elems * group_.size;
-  switch (route_.kind) {
-    case RouteKind::all_gather:
-      moved_.send(s.elems, c_.dtype);
-      return moved_.receive(all_parts, c_.dtype);
-    case RouteKind::all_to_all:
-      moved_.send(all_parts, c_.dtype);
-      return moved_.receive(all_parts, c_.dtype);
-    case RouteKind::all_to_all_parts: {
-      const Shares& parts = parts_[static_cast<std::size_t>(step.piece % pieces_in_flight)];
-      for (const int elems : parts.counts) moved_.send(elems, c_.dtype);
-      for (const int elems : parts.recv_counts) moved_.receive(elems, c_.dtype);
-      return;
-    }
-    case RouteKind::all_reduce:
-      moved_.send(s.elems, c_.dtype);
-      return moved_.receive(s.elems, c_.dtype);
-    case RouteKind::ordered_all_reduce:
-      return step.second ? moved_.receive(s.elems, c_.dtype) : moved_.send(s.elems, c_.dtype);
-    case RouteKind::reduce_scatter:
-    case RouteKind::ordered_reduce_scatter:
-      moved_.send(all_parts, c_.dtype);
-      return moved_.receive(s.elems, c_.dtype);
-    case RouteKind::reduce:
-    case RouteKind::ordered_reduce:
-      moved_.send(s.elems, c_.dtype);
-      return root ? moved_.receive(s.elems, c_.dtype) : void();
-    case RouteKind::broadcast:
-      if (root) moved_.send(s.elems, c_.dtype);
-      return moved_.receive(s.elems, c_.dtype);
-    default: return;
+  if (route_.kind == RouteKind::all_to_all_parts) {
+    const Shares& parts = parts_[static_cast<std::size_t>(step.piece % pieces_in_flight)];
+    for (const int elems : parts.counts) moved_.send(elems, c_.dtype);
+    for (const int elems : parts.recv_counts) moved_.receive(elems, c_.dtype);
+    return;
   }
+  Collective piece = c_;
+  piece.elems = has_parts(c_.op) ? s.elems * group_.size : s.elems;
+  if (!step.second) moved_.send(sent_elems(piece, group_.rank, group_.size), c_.dtype);
+  if (step.second || route_.kind != RouteKind::ordered_all_reduce)
+    moved_.receive(received_elems(piece, group_.rank, group_.size), c_.dtype);
 }
 
 // What a piece has of each part. Beginnings count from the whole buffers, since parts differ.
@@ -167,10 +145,7 @@ const MpiFlight::Shares& MpiFlight::make_parts(std::int64_t piece) {
 
 void MpiFlight::call(const Step& step, MPI_Request* request) {
   const MPI_Comm comm = group_.comm;
-  if (route_.kind == RouteKind::barrier) {
-    SHARDMARK_MPI(MPI_Ibarrier(comm, request));
-    return;
-  }
+  if (route_.kind == RouteKind::barrier) return SHARDMARK_MPI(MPI_Ibarrier(comm, request));
   const Part s = span(step.piece);
   const int count = static_cast<int>(s.elems);
   const MPI_Datatype type = mpi_type(c_.dtype);
@@ -180,55 +155,44 @@ void MpiFlight::call(const Step& step, MPI_Request* request) {
   const bool root = group_.rank == c_.root;
   switch (route_.kind) {
     case RouteKind::all_gather:
-      SHARDMARK_MPI(MPI_Iallgather(in_place_ ? MPI_IN_PLACE : send, in_place_ ? 0 : count, type,
-                                   recv, 1, column(s), comm, request));
-      return;
+      return SHARDMARK_MPI(MPI_Iallgather(in_place_ ? MPI_IN_PLACE : send, in_place_ ? 0 : count,
+                                          type, recv, 1, column(s), comm, request));
     case RouteKind::all_to_all:
-      SHARDMARK_MPI(MPI_Ialltoall(send, 1, column(s), recv, 1, column(s), comm, request));
-      return;
+      return SHARDMARK_MPI(MPI_Ialltoall(send, 1, column(s), recv, 1, column(s), comm, request));
     case RouteKind::all_to_all_parts: {
       const Shares& p = make_parts(step.piece);
-      SHARDMARK_MPI(MPI_Ialltoallv(c_.send, p.counts.data(), p.displs.data(), type, c_.recv,
-                                   p.recv_counts.data(), p.recv_displs.data(), type, comm,
-                                   request));
-      return;
+      return SHARDMARK_MPI(MPI_Ialltoallv(c_.send, p.counts.data(), p.displs.data(), type, c_.recv,
+                                          p.recv_counts.data(), p.recv_displs.data(), type, comm,
+                                          request));
     }
     case RouteKind::all_reduce:
-      SHARDMARK_MPI(
+      return SHARDMARK_MPI(
           MPI_Iallreduce(in_place_ ? MPI_IN_PLACE : send, recv, count, type, op, comm, request));
-      return;
     case RouteKind::ordered_all_reduce: {
       const Shares& d = shares(s);
       if (step.second)
-        SHARDMARK_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, recv, d.counts.data(), d.displs.data(),
-                                      type, comm, request));
-      else
-        SHARDMARK_MPI(MPI_Ialltoallv(send, d.counts.data(), d.displs.data(), type, area(step.piece),
-                                     d.recv_counts.data(), d.recv_displs.data(), type, comm,
-                                     request));
-      return;
+        return SHARDMARK_MPI(MPI_Iallgatherv(MPI_IN_PLACE, 0, type, recv, d.counts.data(),
+                                             d.displs.data(), type, comm, request));
+      return SHARDMARK_MPI(MPI_Ialltoallv(send, d.counts.data(), d.displs.data(), type,
+                                          area(step.piece), d.recv_counts.data(),
+                                          d.recv_displs.data(), type, comm, request));
     }
     case RouteKind::reduce_scatter:
       // MPI expects the pieces of all ranks side by side, so they are packed into scratch.
       if (route_.pieces > 1 || in_place_) pack(s, area(step.piece)), send = area(step.piece);
-      SHARDMARK_MPI(MPI_Ireduce_scatter_block(send, recv, count, type, op, comm, request));
-      return;
+      return SHARDMARK_MPI(MPI_Ireduce_scatter_block(send, recv, count, type, op, comm, request));
     case RouteKind::ordered_reduce_scatter:
-      SHARDMARK_MPI(
+      return SHARDMARK_MPI(
           MPI_Ialltoall(send, 1, column(s), area(step.piece), count, type, comm, request));
-      return;
     case RouteKind::reduce:
-      SHARDMARK_MPI(MPI_Ireduce(root && in_place_ ? MPI_IN_PLACE : send, recv, count, type, op,
-                                c_.root, comm, request));
-      return;
+      return SHARDMARK_MPI(MPI_Ireduce(root && in_place_ ? MPI_IN_PLACE : send, recv, count, type,
+                                       op, c_.root, comm, request));
     case RouteKind::ordered_reduce:
-      SHARDMARK_MPI(
+      return SHARDMARK_MPI(
           MPI_Igather(send, count, type, area(step.piece), count, type, c_.root, comm, request));
-      return;
     case RouteKind::broadcast:
-      SHARDMARK_MPI(
+      return SHARDMARK_MPI(
           MPI_Ibcast(root ? const_cast<void*>(send) : recv, count, type, c_.root, comm, request));
-      return;
     default: return;
   }
 }

@@ -3,6 +3,7 @@
 #include <comm/mpi/mpi_types.hpp>
 
 namespace shardmark {
+
 MPI_Datatype mpi_type(Dtype dtype) {
   switch (dtype) {
     case Dtype::fp32: return MPI_FLOAT;
@@ -19,6 +20,18 @@ MPI_Datatype mpi_type(Dtype dtype) {
 
 MPI_Op mpi_op(Reduction reduction) {
   return reduction == Reduction::max ? MPI_MAX : MPI_SUM;
+}
+
+int comm_rank(MPI_Comm comm) {
+  int rank = 0;
+  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  return rank;
+}
+
+int comm_size(MPI_Comm comm) {
+  int size = 1;
+  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  return size;
 }
 
 OwnedComm::OwnedComm(MPI_Comm comm) : comm_(comm) {

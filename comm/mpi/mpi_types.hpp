@@ -16,6 +16,10 @@ MPI_Datatype mpi_type(Dtype dtype);
 /// MPI_SUM for sum and average, MPI_MAX for max.
 MPI_Op mpi_op(Reduction reduction);
 
+/// The number of this rank in `comm`, and the number of its ranks. Throw CommError.
+int comm_rank(MPI_Comm comm);
+int comm_size(MPI_Comm comm);
+
 /// Owns a communicator: a duplicate, so that our calls never match those of other code, or the
 /// result of a split. Creation and destruction are collective and must happen in the same order on
 /// all ranks.

@@ -54,10 +54,8 @@ CpuSet combined(const CpuSet& own, MPI_Op operation, MPI_Comm comm) {
 }  // namespace
 
 std::vector<int> nodes_of_ranks(MPI_Comm comm, int part) {
-  int ranks = 0;
-  SHARDMARK_MPI(MPI_Comm_size(comm, &ranks));
   const std::uint64_t own = splitmix64(machine() ^ static_cast<std::uint64_t>(part));
-  std::vector<std::uint64_t> all(static_cast<std::size_t>(ranks));
+  std::vector<std::uint64_t> all(static_cast<std::size_t>(comm_size(comm)));
   SHARDMARK_MPI(MPI_Allgather(&own, 1, MPI_UINT64_T, all.data(), 1, MPI_UINT64_T, comm));
   std::unordered_map<std::uint64_t, int> lowest;
   std::vector<int> nodes;
@@ -68,9 +66,7 @@ std::vector<int> nodes_of_ranks(MPI_Comm comm, int part) {
 }
 
 OwnedComm ranks_of_node(MPI_Comm comm) {
-  int rank = 0;
-  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
-  const int first = nodes_of_ranks(comm)[static_cast<std::size_t>(rank)];
+  const int first = nodes_of_ranks(comm)[static_cast<std::size_t>(comm_rank(comm))];
   MPI_Comm node = MPI_COMM_NULL;
   SHARDMARK_MPI(MPI_Comm_split(comm, first, 0, &node));
   return OwnedComm(node);
@@ -80,8 +76,8 @@ Node find_node(MPI_Comm comm) {
   Node node;
   node.host = host_name();
   const OwnedComm shared = ranks_of_node(comm);
-  SHARDMARK_MPI(MPI_Comm_size(shared.get(), &node.ranks));
-  SHARDMARK_MPI(MPI_Comm_rank(shared.get(), &node.local_rank));
+  node.ranks = comm_size(shared.get());
+  node.local_rank = comm_rank(shared.get());
   const CpuSet own = CpuSet::of_process();
   // Ranks that are bound to different cores do not compete, so the union of their cores counts.
   const CpuSet all = combined(own, MPI_BOR, shared.get());

@@ -57,33 +57,27 @@ void call_nccl(const Collective& c, const NcclLane& lane, Moved& moved) {
   const ncclRedOp_t op = nccl_op(c.reduction);
   const auto whole = static_cast<std::size_t>(c.elems);
   const auto shard = static_cast<std::size_t>(c.elems / lane.size);
-  const bool root = c.root == lane.rank;
-  const auto count = [&](std::size_t sent, std::size_t received) {
-    moved.send(static_cast<std::int64_t>(sent), c.dtype);
-    moved.receive(static_cast<std::int64_t>(received), c.dtype);
-  };
   switch (c.op) {
     case Op::all_gather:
       SHARDMARK_NCCL(ncclAllGather(c.send, c.recv, shard, type, lane.comm, lane.stream));
-      return count(shard, whole);
+      break;
     case Op::reduce_scatter:
       SHARDMARK_NCCL(ncclReduceScatter(c.send, c.recv, shard, type, op, lane.comm, lane.stream));
-      return count(whole, shard);
+      break;
     case Op::all_reduce:
       SHARDMARK_NCCL(ncclAllReduce(c.send, c.recv, whole, type, op, lane.comm, lane.stream));
-      return count(whole, whole);
+      break;
     case Op::reduce:
       SHARDMARK_NCCL(ncclReduce(c.send, c.recv, whole, type, op, c.root, lane.comm, lane.stream));
-      return count(whole, root ? whole : 0);
-    case Op::all_to_all:
-      exchange_parts(c, lane, type);
-      return count(static_cast<std::size_t>(sent_elems(c, lane.rank, lane.size)),
-                   static_cast<std::size_t>(received_elems(c, lane.rank, lane.size)));
+      break;
+    case Op::all_to_all: exchange_parts(c, lane, type); break;
     case Op::broadcast:
       SHARDMARK_NCCL(ncclBroadcast(c.send, c.recv, whole, type, c.root, lane.comm, lane.stream));
-      return count(root ? whole : 0, whole);
+      break;
     default: return;  // validate() accepts no other operation
   }
+  moved.send(sent_elems(c, lane.rank, lane.size), c.dtype);
+  moved.receive(received_elems(c, lane.rank, lane.size), c.dtype);
 }
 
 void finish_on_stream(const Collective& c, const NcclLane& lane) {

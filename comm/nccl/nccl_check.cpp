@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdio>
 
-#include <comm/failed_call.hpp>
+#include <comm/mpi/mpi_check.hpp>
 #include <comm/nccl/nccl_check.hpp>
 
 namespace shardmark {

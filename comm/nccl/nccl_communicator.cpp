@@ -43,8 +43,8 @@ NcclCommunicator::NcclCommunicator(OwnedComm comm, const CommOptions& options)
   lane_.comm = handle_.get();
   lane_.stream = stream_.get();
   lane_.word = word_.get();
-  SHARDMARK_MPI(MPI_Comm_rank(comm_.get(), &lane_.rank));
-  SHARDMARK_MPI(MPI_Comm_size(comm_.get(), &lane_.size));
+  lane_.rank = comm_rank(comm_.get());
+  lane_.size = comm_size(comm_.get());
 }
 
 NcclCommunicator::~NcclCommunicator() {

@@ -6,6 +6,7 @@
 #include <fmt/core.h>
 
 #include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_types.hpp>
 #include <comm/nccl/nccl_check.hpp>
 #include <comm/nccl/nccl_handle.hpp>
 #include <core/clock.hpp>
@@ -53,9 +54,7 @@ std::string last_error(ncclComm_t) {
 
 NcclHandle::NcclHandle(MPI_Comm comm, double timeout_s, Idle idle)
     : timeout_s_(timeout_s), idle_(idle) {
-  int rank = 0, size = 1;
-  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
-  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  const int rank = comm_rank(comm), size = comm_size(comm);
   Invitation invitation;
   if (rank == 0) invitation.status = ncclGetUniqueId(&invitation.id);
   SHARDMARK_MPI(MPI_Bcast(&invitation, sizeof invitation, MPI_BYTE, 0, comm));

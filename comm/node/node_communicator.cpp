@@ -15,9 +15,7 @@ namespace shardmark {
 namespace {
 
 NodeMap map_of(MPI_Comm comm, const NodeOptions& options) {
-  int rank = 0;
-  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
-  return {nodes_of_ranks(comm, options.part), rank};
+  return {nodes_of_ranks(comm, options.part), comm_rank(comm)};
 }
 
 PieceLimits limits_of(const NodeMap& map, const NodeOptions& options) {

@@ -8,24 +8,18 @@
 namespace shardmark {
 namespace {
 
-bool operator<(const Cut& a, const Cut& b) {
-  return a.numerator * b.denominator < b.numerator * a.denominator;
-}
-bool same_place(const Cut& a, const Cut& b) {
-  return a.numerator * b.denominator == b.numerator * a.denominator;
-}
-
 // The bounds of the shares on all nodes, from 0 to 1.
 std::vector<Cut> find_cuts(const std::vector<std::vector<int>>& ranks) {
   std::set<std::size_t> counts;
   for (const auto& node : ranks) counts.insert(node.size());
-  std::vector<Cut> cuts{{0, 1}};
+  const auto before = [](const Cut& a, const Cut& b) {
+    return a.numerator * b.denominator < b.numerator * a.denominator;
+  };
+  std::set<Cut, decltype(before)> cuts{{0, 1}};
   for (const std::size_t count : counts)
     for (std::size_t i = 1; i <= count; ++i)
-      cuts.push_back({static_cast<std::int64_t>(i), static_cast<std::int64_t>(count)});
-  std::sort(cuts.begin(), cuts.end(), [](const Cut& a, const Cut& b) { return a < b; });
-  cuts.erase(std::unique(cuts.begin(), cuts.end(), same_place), cuts.end());
-  return cuts;
+      cuts.insert({static_cast<std::int64_t>(i), static_cast<std::int64_t>(count)});
+  return {cuts.begin(), cuts.end()};
 }
 
 }  // namespace

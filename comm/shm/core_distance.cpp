@@ -6,6 +6,7 @@
 #include <thread>
 
 #include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_types.hpp>
 #include <comm/shm/core_distance.hpp>
 #include <core/cache_line.hpp>
 #include <core/clock.hpp>
@@ -24,9 +25,7 @@ struct alignas(apart_bytes) CoreDistance::Side {
   std::atomic<std::uint64_t> count{0};
 };
 
-CoreDistance::CoreDistance(MPI_Comm node) {
-  SHARDMARK_MPI(MPI_Comm_rank(node, &rank_));
-  SHARDMARK_MPI(MPI_Comm_size(node, &size_));
+CoreDistance::CoreDistance(MPI_Comm node) : rank_(comm_rank(node)), size_(comm_size(node)) {
   if (size_ < 2) return;
   std::string why_not;
   mapping_ = SharedMapping::make(node, size_ * static_cast<std::int64_t>(sizeof(Side)), why_not);

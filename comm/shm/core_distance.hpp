@@ -28,7 +28,7 @@ class CoreDistance {
   Side& side(int rank) const;
   static bool counts_up_to(const Side& other, std::uint64_t count);
 
-  int rank_ = 0, size_ = 1;
+  int rank_, size_;
   std::uint64_t measured_ = 0;  // how often
   SharedMapping mapping_;
 };

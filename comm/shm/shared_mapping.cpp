@@ -14,31 +14,14 @@
 #include <comm/shm/shared_mapping.hpp>
 #include <core/clock.hpp>
 #include <core/error.hpp>
+#include <core/owned_fd.hpp>
 
 namespace shardmark {
 
 namespace {
 
-/// Owns a file descriptor.
-class File {
- public:
-  explicit File(int handle) : handle_(handle) {}
-  ~File() {
-    if (handle_ >= 0) close(handle_);
-  }
-  File(const File&) = delete;
-  File& operator=(const File&) = delete;
-  int get() const { return handle_; }
-
- private:
-  int handle_;
-};
-
 bool on_one_node(MPI_Comm comm) {
-  int all = 1, here = 1;
-  SHARDMARK_MPI(MPI_Comm_size(comm, &all));
-  SHARDMARK_MPI(MPI_Comm_size(ranks_of_node(comm).get(), &here));
-  return true_on_all_ranks(comm, here == all);
+  return true_on_all_ranks(comm, comm_size(ranks_of_node(comm).get()) == comm_size(comm));
 }
 
 }  // namespace
@@ -63,9 +46,10 @@ bool SharedMapping::map(int file) {
 
 bool SharedMapping::map_file_of(std::int64_t process, std::int64_t handle) {
   if (handle < 0) return false;
-  const File file(open(fmt::format("/proc/{}/fd/{}", process, handle).c_str(), O_RDWR | O_CLOEXEC));
+  const OwnedFd file(
+      open(fmt::format("/proc/{}/fd/{}", process, handle).c_str(), O_RDWR | O_CLOEXEC));
   struct stat about;
-  return file.get() >= 0 && fstat(file.get(), &about) == 0 && S_ISREG(about.st_mode) &&
+  return file && fstat(file.get(), &about) == 0 && S_ISREG(about.st_mode) &&
          about.st_size == bytes_ && map(file.get());
 }
 
@@ -74,8 +58,7 @@ SharedMapping SharedMapping::make(MPI_Comm comm, std::int64_t bytes, std::string
     why_not = "the ranks do not share one node";
     return {};
   }
-  int rank = 0;
-  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
+  const int rank = comm_rank(comm);
   SharedMapping mapping;
   mapping.bytes_ = bytes;
   // Rank 0 makes the file; the others open it by process id and descriptor. In another process
@@ -85,8 +68,8 @@ SharedMapping SharedMapping::make(MPI_Comm comm, std::int64_t bytes, std::string
     std::int64_t process, handle;
     std::uint64_t token;
   } place{getpid(), -1, static_cast<std::uint64_t>(monotonic_ns())};
-  const File file(rank == 0 ? memfd_create("shardmark", MFD_CLOEXEC) : -1);
-  if (file.get() >= 0 && ftruncate(file.get(), bytes) == 0 && mapping.map(file.get())) {
+  const OwnedFd file(rank == 0 ? memfd_create("shardmark", MFD_CLOEXEC) : -1);
+  if (file && ftruncate(file.get(), bytes) == 0 && mapping.map(file.get())) {
     place.handle = file.get();
     *reinterpret_cast<std::uint64_t*>(mapping.base()) = place.token;
   }
@@ -104,9 +87,7 @@ SharedMapping SharedMapping::make(MPI_Comm comm, std::int64_t bytes, std::string
 }
 
 PeerMemory::PeerMemory(MPI_Comm comm) {
-  int rank = 0, size = 1;
-  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
-  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  const int rank = comm_rank(comm), size = comm_size(comm);
   // Each rank tries to read a sample value from the memory of its neighbour.
   struct Sample {
     std::int64_t process, value;

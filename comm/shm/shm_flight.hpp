@@ -1,19 +1,49 @@
 // SPDX-License-Identifier: Apache-2.0
-// One collective in flight through a shared window, in the rounds of comm/shm/shm_rounds.hpp. In
+// One collective in flight through a shared window (comm/shm/shm_window.hpp), split into rounds. In
 // each round a rank writes what others need into its buffer, reduces its share of the contents of
 // all buffers in rank order, and reads what it needs. It does so as far as the counters of the
 // other ranks permit, and never waits. The sums are those of comm/local_reduction.hpp, so `native`
 // and `ordered` give the same bits with this back-end.
 #pragma once
 
+#include <cstdint>
+#include <optional>
 #include <vector>
 
 #include <comm/collective.hpp>
 #include <comm/shm/shared_mapping.hpp>
-#include <comm/shm/shm_rounds.hpp>
 #include <comm/shm/shm_window.hpp>
 
 namespace shardmark {
+
+/// Up to this size an all_reduce is one round in which every rank computes the whole sum. The ranks
+/// then wait for each other once instead of twice.
+inline constexpr std::int64_t shm_small_bytes = 4096;
+
+/// A piece that is read directly is this many times as long as a buffer.
+inline constexpr std::int64_t shm_direct_buffers = 8;
+
+/// The rounds of one collective.
+struct ShmRounds {
+  std::uint64_t rounds = 0;      // 0 for one rank or no elements, which needs only a copy
+  std::int64_t part_elems = 0;   // what is split: a shard (all_gather, reduce_scatter) or the array
+  std::int64_t piece_elems = 0;  // elements of the part per round
+  bool small = false;            // an all_reduce in which every rank computes the whole sum
+  bool direct = false;           // an all_gather or broadcast that does not use the buffers
+  /// Whether a round has the middle stage, in which each rank reduces its share of the piece.
+  bool reduces_by_share = false;
+};
+
+/// The limits that decide on the rounds: the bytes of a buffer, at least 8 per rank; and the bytes
+/// of one rank from which on the other ranks read its memory directly, empty if they may not.
+struct ShmLimits {
+  std::int64_t buffer_bytes = 0;
+  std::optional<std::int64_t> direct_bytes;
+};
+
+/// The rounds of `c` in a group of `size` ranks. Pure, and the same on all ranks because it reads
+/// no addresses.
+ShmRounds plan_shm_rounds(const Collective& c, int size, const ShmLimits& means);
 
 /// The flight of ShmCommunicator's FlightQueue. No function is collective or blocks.
 class ShmFlight {

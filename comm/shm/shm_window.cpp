@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <comm/mpi/mpi_check.hpp>
+#include <comm/mpi/mpi_types.hpp>
 #include <comm/shm/shm_window.hpp>
 #include <core/cache_line.hpp>
 #include <core/system_pages.hpp>
@@ -50,9 +51,7 @@ ShmWindow::ShmWindow(int rank, int size, std::int64_t buffer_bytes, int buffers)
 
 std::unique_ptr<ShmWindow> ShmWindow::make(MPI_Comm comm, std::int64_t buffer_bytes,
                                            std::string& why_not, int buffers) {
-  int rank = 0, size = 1;
-  SHARDMARK_MPI(MPI_Comm_rank(comm, &rank));
-  SHARDMARK_MPI(MPI_Comm_size(comm, &size));
+  const int rank = comm_rank(comm), size = comm_size(comm);
   std::unique_ptr<ShmWindow> window(new ShmWindow(rank, size, buffer_bytes, buffers));
   window->mapping_ = SharedMapping::make(comm, size * window->rank_bytes(), why_not);
   if (!window->mapping_) return nullptr;

@@ -9,8 +9,8 @@
 #include <comm/decorators/faulty.hpp>
 #include <comm/decorators/proving.hpp>
 #include <comm/factory/make_communicator.hpp>
-#include <comm/mpi/mpi_calls.hpp>
 #include <comm/self/self_communicator.hpp>
+#include <tests/comm/mpi/mpi_counter.hpp>
 #include <tests/support/array.hpp>
 #include <tests/support/message_of.hpp>
 #include <tests/support/world.hpp>

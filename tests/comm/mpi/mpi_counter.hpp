@@ -8,6 +8,8 @@
 #include <map>
 #include <string>
 
+#include <comm/mpi/mpi_calls.hpp>
+
 namespace shardmark::test {
 
 /// What the calls of one collective function carried: the whole array of each collective, which is
@@ -23,5 +25,28 @@ std::map<std::string, std::int64_t> mpi_counts();
 /// The data of the non-blocking collectives by function name, counted with the functions' own
 /// counts and types; functions that were not called are absent.
 std::map<std::string, MpiData> mpi_data();
+
+/// The number of calls of each MPI function that every rank makes for `c`, by the kind of its
+/// route.
+inline std::map<std::string, std::int64_t> mpi_calls(const Collective& c, int size,
+                                                     const CommOptions& options) {
+  const Route route = route_of(c, size, options);
+  const std::int64_t n = route.pieces;
+  switch (route.kind) {
+    case RouteKind::local: return {};
+    case RouteKind::barrier: return {{"MPI_Ibarrier", n}};
+    case RouteKind::all_gather: return {{"MPI_Iallgather", n}};
+    case RouteKind::all_to_all: return {{"MPI_Ialltoall", n}};
+    case RouteKind::all_to_all_parts: return {{"MPI_Ialltoallv", n}};
+    case RouteKind::all_reduce: return {{"MPI_Iallreduce", n}};
+    case RouteKind::ordered_all_reduce: return {{"MPI_Ialltoallv", n}, {"MPI_Iallgatherv", n}};
+    case RouteKind::reduce_scatter: return {{"MPI_Ireduce_scatter_block", n}};
+    case RouteKind::ordered_reduce_scatter: return {{"MPI_Ialltoall", n}};
+    case RouteKind::reduce: return {{"MPI_Ireduce", n}};
+    case RouteKind::ordered_reduce: return {{"MPI_Igather", n}};
+    case RouteKind::broadcast: return {{"MPI_Ibcast", n}};
+  }
+  return {};
+}
 
 }  // namespace shardmark::test
