@@ -19,17 +19,13 @@ constexpr std::int64_t most_bytes = std::int64_t{256} << 20;
 constexpr zip_int64_t most_files = 4096;
 constexpr std::string_view archive_remedy = "give an archive that `shardmark submit` made";
 
-struct Discard {
-  void operator()(zip_t* zip) const { zip_discard(zip); }
+// What libzip has made, and the function that ends it.
+template<auto end>
+struct End {
+  void operator()(auto* made) const { end(made); }
 };
-struct Close {
-  void operator()(zip_file_t* file) const { zip_fclose(file); }
-};
-struct Free {
-  void operator()(zip_source_t* source) const { zip_source_free(source); }
-};
-using Archive = std::unique_ptr<zip_t, Discard>;
-using Source = std::unique_ptr<zip_source_t, Free>;
+using Archive = std::unique_ptr<zip_t, End<zip_discard>>;
+using Source = std::unique_ptr<zip_source_t, End<zip_source_free>>;
 
 [[noreturn]] void refuse(const std::string& path, std::string_view what) {
   throw IoError(fmt::format("{}: {}: {}", path, what, archive_remedy));
@@ -57,7 +53,7 @@ Archive open(Source& source, int flags, zip_error_t& error) {
 
 std::string content(zip_t* zip, zip_uint64_t index, std::uint64_t bytes, const std::string& path,
                     std::string_view name) {
-  const std::unique_ptr<zip_file_t, Close> file(zip_fopen_index(zip, index, 0));
+  const std::unique_ptr<zip_file_t, End<zip_fclose>> file(zip_fopen_index(zip, index, 0));
   std::string text(bytes, '\0');
   if (!file || zip_fread(file.get(), text.data(), bytes) != static_cast<zip_int64_t>(bytes))
     refuse(path, fmt::format("{} cannot be read, the archive is damaged", printable(name)));

@@ -13,29 +13,24 @@ Json model_of(const Manifest& manifest) {
   return model != deck.end() && model->is_object() ? *model : Json::object();
 }
 
-Json value_or(const Json& section, const char* key, Json otherwise) {
-  const auto given = section.find(key);
-  return given == section.end() ? std::move(otherwise) : *given;
-}
-
 // The reverse of what io/hf/model_config.cpp makes of the file.
 Json peft_config(const Json& adapter, bool in_out) {
-  const Json rank = value_or(adapter, "rank", 0), scaling = value_or(adapter, "scaling", 1);
+  const Json rank = adapter.value("rank", Json(0)), scaling = adapter.value("scaling", Json(1));
   if (!rank.is_number() || !scaling.is_number())
     throw IoError("model.adapter of the checkpoint's deck: rank and scaling must be numbers");
-  const Json bias = value_or(adapter, "bias", "none");
+  const Json bias = adapter.value("bias", Json("none"));
   return {{"peft_type", "LORA"},
           {"task_type", "CAUSAL_LM"},
           {"base_model_name_or_path", nullptr},
           {"inference_mode", true},
           {"r", rank},
-          {"lora_alpha", value_or(adapter, "alpha", rank.get<double>() * scaling.get<double>())},
-          {"use_rslora", value_or(adapter, "use_rslora", false)},
-          {"rank_pattern", value_or(adapter, "rank_pattern", Json::object())},
-          {"alpha_pattern", value_or(adapter, "alpha_pattern", Json::object())},
-          {"target_modules", value_or(adapter, "targets", nullptr)},
-          {"layers_to_transform", value_or(adapter, "layers", nullptr)},
-          {"modules_to_save", value_or(adapter, "modules_to_save", nullptr)},
+          {"lora_alpha", adapter.value("alpha", Json(rank.get<double>() * scaling.get<double>()))},
+          {"use_rslora", adapter.value("use_rslora", Json(false))},
+          {"rank_pattern", adapter.value("rank_pattern", Json::object())},
+          {"alpha_pattern", adapter.value("alpha_pattern", Json::object())},
+          {"target_modules", adapter.value("targets", Json(nullptr))},
+          {"layers_to_transform", adapter.value("layers", Json(nullptr))},
+          {"modules_to_save", adapter.value("modules_to_save", Json(nullptr))},
           {"bias", bias == "adapted" ? Json("lora_only") : bias},
           {"lora_dropout", 0},
           {"fan_in_fan_out", in_out},
@@ -53,7 +48,7 @@ std::string adapter_config_of(const Manifest& manifest) {
   const Json model = model_of(manifest);
   const auto adapter = model.find("adapter");
   if (adapter == model.end() || !adapter->is_object()) return {};
-  return peft_config(*adapter, value_or(model, "in_out", false) == true).dump(2) + "\n";
+  return peft_config(*adapter, model.value("in_out", Json(false)) == true).dump(2) + "\n";
 }
 
 std::string adapter_tensor_name(std::string name) {
@@ -67,9 +62,9 @@ std::vector<StoredParam> zero_buffers(const Manifest& manifest,
                                       const std::vector<StoredParam>& params) {
   constexpr std::string_view router = ".mlp.gate.", weight = "weight";
   const Json model = model_of(manifest);
-  const Json moe = value_or(model, "moe", nullptr);
+  const Json moe = model.value("moe", Json(nullptr));
   std::vector<StoredParam> buffers;
-  if (!moe.is_object() || value_or(moe, "scores", nullptr) != "sigmoid") return buffers;
+  if (!moe.is_object() || moe.value("scores", Json(nullptr)) != "sigmoid") return buffers;
   for (const StoredParam& p : params)
     if (p.name.ends_with(std::string(router) + std::string(weight)) && !p.shape.empty()) {
       const std::int64_t experts = p.shape.front();

@@ -121,12 +121,6 @@ struct Output {
   DirectFile open;
 };
 
-void write_values(DirectFile& file, std::int64_t at, const float* values, std::int64_t elems,
-                  const std::string& name) {
-  const std::span<const float> all(values, static_cast<std::size_t>(elems));
-  file.copy({at, std::as_bytes(all)}, "tensor " + name);
-}
-
 }  // namespace
 
 std::vector<std::string> consolidate(const std::string& folder, const Manifest& manifest,
@@ -163,9 +157,9 @@ std::vector<std::string> consolidate(const std::string& folder, const Manifest& 
     for (std::int64_t at = first; at < end;) {
       const StoredParam& p = manifest.params[i];
       const std::int64_t done = at - begin, n = std::min(end - at, p.elems - done);
-      const float* from = values.data() + (at - first);
+      const std::span<const float> some(values.data() + (at - first), static_cast<std::size_t>(n));
       for (Output& o : outputs)
-        write_values(o.open, o.first_byte[i] + done * fp32_bytes, from, n, p.name);
+        o.open.copy({o.first_byte[i] + done * fp32_bytes, std::as_bytes(some)}, "tensor " + p.name);
       at += n;
       if (done + n == p.elems) begin = at, ++i;
     }

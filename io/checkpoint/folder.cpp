@@ -99,26 +99,20 @@ std::optional<std::int64_t> step_of_name(const std::string& name) {
 }
 
 std::vector<std::string> published_checkpoints(const std::string& dir) {
-  struct Entry {
-    fs::file_time_type written;
-    std::string name;
-  };
-  std::vector<Entry> entries;
+  std::vector<std::pair<fs::file_time_type, std::string>> entries;
   std::error_code error;
   for (fs::directory_iterator it(dir, error), end; !error && it != end; it.increment(error)) {
     const std::string name = it->path().filename().string();
     if (!is_name(name) || !is_checkpoint(dir, name)) continue;
     std::error_code gone;
     const auto written = fs::last_write_time(it->path() / manifest_file, gone);
-    if (!gone) entries.push_back({written, name});
+    if (!gone) entries.emplace_back(written, name);
   }
   if (error && error != std::errc::no_such_file_or_directory)
     fail_io(dir, "cannot be listed", error.message(), folder_remedy);
-  std::sort(entries.begin(), entries.end(), [](const Entry& a, const Entry& b) {
-    return a.written != b.written ? a.written < b.written : a.name < b.name;
-  });
+  std::sort(entries.begin(), entries.end());
   std::vector<std::string> names;
-  for (Entry& e : entries) names.push_back(std::move(e.name));
+  for (auto& [written, name] : entries) names.push_back(std::move(name));
   return names;
 }
 

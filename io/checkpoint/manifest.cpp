@@ -264,9 +264,7 @@ void place_blocks(Manifest& m) {
   for (CheckpointPart& p : m.parts) {
     const auto f = static_cast<std::size_t>(p.file);
     std::int64_t mapped = 0;
-    for (const ElementRange& r : p.map) {
-      mapped = checked_add(mapped, r.elems, "map");
-    }
+    for (const ElementRange& r : p.map) mapped = checked_add(mapped, r.elems, "map");
     if (p.offset != elems[f] || p.elems != mapped) throw std::invalid_argument("a part's place");
     p.first_block = blocks[f];
     elems[f] += p.elems;

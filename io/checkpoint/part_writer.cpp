@@ -77,7 +77,7 @@ struct FilePlan {
 };
 
 Hdf5Image lay_out(const PartPlace& place, std::span<const StateSource> sources, FilePlan& plan) {
-  Hdf5File file = Hdf5File::create(place.path, place.access.alignment_bytes);
+  Hdf5File file = Hdf5File::create(place.path, place.alignment_bytes);
   file.create_group("checksums");
   for (const StateSource& source : sources) {
     const auto s = static_cast<std::size_t>(source.state);
@@ -95,7 +95,7 @@ Hdf5Image lay_out(const PartPlace& place, std::span<const StateSource> sources, 
 void create_with_hints(const PartPlace& place) {
   MPI_Info info = MPI_INFO_NULL;
   bool good = MPI_Info_create(&info) == MPI_SUCCESS;
-  for (const auto& [key, value] : place.access.hints)
+  for (const auto& [key, value] : place.hints)
     good = good && MPI_Info_set(info, key.c_str(), value.c_str()) == MPI_SUCCESS;
   if (good) {
     MPI_File file = MPI_FILE_NULL;
@@ -114,9 +114,8 @@ void create_with_hints(const PartPlace& place) {
 FilePlan make_file(const PartPlace& place, std::span<const StateSource> sources) {
   FilePlan plan;
   const Hdf5Image image = lay_out(place, sources, plan);
-  if (!place.access.hints.empty()) create_with_hints(place);
-  create_file(place.path, image.bytes, image.pieces, checkpoint_remedy,
-              !place.access.hints.empty());
+  if (!place.hints.empty()) create_with_hints(place);
+  create_file(place.path, image.bytes, image.pieces, checkpoint_remedy, !place.hints.empty());
   return plan;
 }
 
@@ -157,7 +156,7 @@ std::string checksum_dataset(State state) {
 }
 
 WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sources) {
-  const Together all(place.access.comm, place.path);
+  const Together all(place.comm, place.path);
   FilePlan plan;
   all.step([&] {
     if (all.first()) plan = make_file(place, sources);

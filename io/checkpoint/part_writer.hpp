@@ -38,18 +38,13 @@ struct StateSource {
   std::vector<StateSlice> slices;
 };
 
-/// How a file is created, and by which ranks.
-struct FileAccess {
-  MPI_Comm comm = MPI_COMM_NULL;  // of the ranks that share the file; MPI_COMM_NULL: one rank
-  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info for its creation
-  std::int64_t alignment_bytes = 1;  // of datasets that are at least this large
-};
-
 /// A file and the place of this rank's part in it. If the rank is alone in the file, the offset is
 /// 0 and all sizes are those of the part.
 struct PartPlace {
   std::string path;
-  FileAccess access;
+  MPI_Comm comm = MPI_COMM_NULL;  // of the ranks that share the file; MPI_COMM_NULL: one rank
+  std::vector<std::pair<std::string, std::string>> hints;  // MPI_Info for its creation
+  std::int64_t alignment_bytes = 1;    // of datasets that are at least this large
   std::int64_t offset = 0, elems = 0;  // the place of this part, in elements
   std::int64_t first_block = 0;        // the place of this part, in blocks of checksums
   std::int64_t file_elems = 0, file_blocks = 0;
@@ -65,7 +60,7 @@ struct WrittenPart {
 /// Returns the name of the dataset with a state's checksums: `checksums/master`.
 std::string checksum_dataset(State state);
 
-/// Collective over access.comm if ranks share the file. One rank creates the file; then each rank
+/// Collective over `comm` if ranks share the file. One rank creates the file; then each rank
 /// writes its part, flushes it to the disk and closes the file. The ranks agree on errors after
 /// both phases, and no call on the file waits for another rank. Throws IoError, on all ranks.
 WrittenPart write_part(const PartPlace& place, std::span<const StateSource> sources);

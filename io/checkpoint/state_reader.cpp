@@ -134,12 +134,12 @@ class PartReader {
 };
 
 // HDF5 refuses a truncated file too, but its message does not say which data is lost.
-void require_whole(const Manifest& m, const CheckpointFile& file, const std::string& path) {
+Hdf5File open_whole(const Manifest& m, const CheckpointFile& file, const std::string& path) {
   std::error_code error;
   const auto bytes = std::filesystem::file_size(path, error);
   const char* remedy = "give another checkpoint as checkpoint.resume";
   if (error) throw IoError(fmt::format("{}: {}: {}", path, error.message(), remedy));
-  if (static_cast<std::int64_t>(bytes) >= file.bytes) return;
+  if (static_cast<std::int64_t>(bytes) >= file.bytes) return Hdf5File::open(path);
   // The state in which the file ends, or the first one beyond its end.
   State truncated_state = State::variance;
   std::int64_t before = -1;
@@ -149,11 +149,6 @@ void require_whole(const Manifest& m, const CheckpointFile& file, const std::str
   }
   throw IoError(fmt::format("{}: dataset {}: the file is truncated: {} bytes of {}: {}", path,
                             to_string(truncated_state), bytes, file.bytes, remedy));
-}
-
-Hdf5File open_whole(const Manifest& manifest, const CheckpointFile& file, const std::string& path) {
-  require_whole(manifest, file, path);
-  return Hdf5File::open(path);
 }
 
 }  // namespace
@@ -180,11 +175,8 @@ ReadTotals read_states(const std::string& folder, const Manifest& manifest,
   const auto file_of = [&](const StoredRun& r) {
     return manifest.parts[static_cast<std::size_t>(r.part)].file;
   };
-  std::sort(runs.begin(), runs.end(), [&](const StoredRun& a, const StoredRun& b) {
-    const auto order = [&](const StoredRun& r) {
-      return std::tuple(file_of(r), r.part, r.state, r.block());
-    };
-    return order(a) < order(b);
+  std::ranges::sort(runs, {}, [&](const StoredRun& r) {
+    return std::tuple(file_of(r), r.part, r.state, r.block());
   });
   ReadTotals totals;
   for (std::size_t i = 0; i < runs.size();) {

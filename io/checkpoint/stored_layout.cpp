@@ -105,9 +105,7 @@ void StoredLayout::finish(WholeParam& param) {
   const auto fail = [&](std::int64_t elem) {
     wrong(fmt::format("element {}", param.first_elem + elem));
   };
-  std::sort(pieces.begin(), pieces.end(), [](const Piece& a, const Piece& b) {
-    return std::pair(a.column, a.row) < std::pair(b.column, b.row);
-  });
+  std::ranges::sort(pieces, {}, [](const Piece& p) { return std::pair(p.column, p.row); });
   std::int64_t column = 0;
   for (auto p = pieces.begin(); p != pieces.end();) {
     const std::int64_t width = p->width, pitch = pieces.front().pitch;
@@ -123,8 +121,7 @@ void StoredLayout::finish(WholeParam& param) {
   if (pieces.empty() || column != pieces.front().pitch) fail(column);
   for (Piece& piece : pieces) {
     std::vector<Entry>& entries = piece.entries;
-    std::sort(entries.begin(), entries.end(),
-              [](const Entry& a, const Entry& b) { return a.first < b.first; });
+    std::ranges::sort(entries, {}, &Entry::first);
     std::int64_t next = 0;
     const auto in_whole = [&] {
       return (piece.row + next / piece.width) * piece.pitch + piece.column + next % piece.width;
@@ -161,9 +158,7 @@ void StoredLayout::find(std::int64_t first, std::int64_t elems, const TakeRange&
   // Takes elements [at, at + n) of a piece, which are the reader's elements from `mine` on.
   const auto from_piece = [&](const Piece& piece, std::int64_t at, std::int64_t n,
                               std::int64_t mine) {
-    auto e = std::prev(
-        std::upper_bound(piece.entries.begin(), piece.entries.end(), at,
-                         [](std::int64_t elem, const Entry& x) { return elem < x.first; }));
+    auto e = std::prev(std::ranges::upper_bound(piece.entries, at, {}, &Entry::first));
     for (std::int64_t done = 0; done < n; ++e) {
       const std::int64_t skip = at + done - e->first;
       const std::int64_t some = std::min(n - done, e->elems - skip);
@@ -177,9 +172,9 @@ void StoredLayout::find(std::int64_t first, std::int64_t elems, const TakeRange&
                               std::int64_t mine) {
     const std::vector<Piece>& pieces = param.pieces;
     const auto last_before = [&](std::int64_t column, std::int64_t row) {
-      return std::prev(std::upper_bound(
-          pieces.begin(), pieces.end(), std::pair(column, row),
-          [](const auto& place, const Piece& p) { return place < std::pair(p.column, p.row); }));
+      return std::prev(
+          std::ranges::upper_bound(pieces, std::pair(column, row), {},
+                                   [](const Piece& p) { return std::pair(p.column, p.row); }));
     };
     for (std::int64_t done = 0; done < n;) {
       const std::int64_t pitch = pieces.front().pitch;

@@ -45,8 +45,8 @@ class Names {
   // Names that selected nothing.
   std::vector<std::string> unused() const {
     std::vector<std::string> names;
-    std::copy_if(names_.begin(), names_.end(), std::back_inserter(names),
-                 [&](const std::string& n) { return !used_.contains(n); });
+    std::ranges::copy_if(names_, std::back_inserter(names),
+                         [&](const std::string& n) { return !used_.contains(n); });
     return names;
   }
 

@@ -8,8 +8,8 @@
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
+#include <core/owned_fd.hpp>
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/deck/quantized.hpp>
 #include <io/deck/deck_sections.hpp>
@@ -23,16 +23,13 @@ bool trains(const Deck& deck) {
 
 // Returns the size in bytes of a regular file that can be opened for reading.
 std::int64_t readable_bytes(const std::string& path, const Origin& origin) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0)
+  const OwnedFd fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (!fd)
     origin.refuse("data.path", path,
                   fmt::format("{}: give a file that can be read", std::strerror(errno)));
   struct stat status {};
-  const bool failed = ::fstat(fd, &status) != 0;
-  const int error = errno;
-  (void)::close(fd);  // opened for reading, so nothing can be lost
-  if (failed)
-    origin.refuse("data.path", path, fmt::format("{}: give another file", std::strerror(error)));
+  if (::fstat(fd.get(), &status) != 0)
+    origin.refuse("data.path", path, fmt::format("{}: give another file", std::strerror(errno)));
   if (!S_ISREG(status.st_mode))
     origin.refuse("data.path", path,
                   "is not a regular file: name a file, not a folder or a device");
@@ -280,34 +277,34 @@ void check_together(const Deck& deck, Origin& origin) {
   check_axes(deck, origin);
   note_routing(deck, origin);
   const bool uses_data = trains(deck);
-  if (deck.data.source != DataSource::none && !uses_data)
-    origin.note(FindingKind::no_effect, "data", "nothing is trained, so no tokens are read");
+  const auto no_effect = [&](bool holds, const char* key, const char* why) {
+    if (holds) origin.note(FindingKind::no_effect, key, why);
+  };
+  const ExpectSpec& expect = deck.expect;
+  no_effect(deck.data.source != DataSource::none && !uses_data, "data",
+            "nothing is trained, so no tokens are read");
   if (deck.data.source == DataSource::file && uses_data) check_file(deck, origin);
   if (deck.checkpoint.benchmark > 0 && deck.run.compute != Compute::none)
     origin.refuse("checkpoint.benchmark", deck.checkpoint.benchmark,
                   "needs run.compute \"none\": storage is measured without training");
-  if (deck.expect.loss && deck.expect.tolerance == 0)
+  if (expect.loss && expect.tolerance == 0)
     origin.note(FindingKind::warning, "expect.tolerance",
                 "0: the loss must equal expect.loss exactly");
-  if (!deck.expect.loss && deck.expect.tolerance != 0)
-    origin.note(FindingKind::no_effect, "expect.tolerance",
-                "there is no expect.loss to compare with");
-  if (!deck.expect.loss && (deck.expect.train_batch_size != 0 || deck.expect.steps != 0))
-    origin.note(FindingKind::no_effect, "expect",
-                "train_batch_size and steps describe the run that expect.loss belongs to, and "
-                "there is no expect.loss");
-  if (!uses_data && (deck.expect.loss || deck.expect.loss_drop != 0))
-    origin.note(FindingKind::no_effect, "expect", "nothing is trained, so there is no loss");
-  if (deck.machine.host_link_gbps && !deck.zero.offload_optimizer.enabled &&
-      !deck.zero.offload_param.enabled)
-    origin.note(FindingKind::no_effect, "machine.host_link_gbps",
-                "nothing is offloaded, so nothing is copied between host and device");
-  if (deck.machine.ranks_per_node > 0 && !sends_int4(deck))
-    origin.note(FindingKind::no_effect, "machine.ranks_per_node",
-                "only zero_quantized_gradients at stage 3 asks for it");
-  if (deck.data.source == DataSource::uniform && deck.expect.loss_drop != 0)
-    origin.note(FindingKind::no_effect, "expect.loss_drop",
-                "uniform data has no structure to learn");
+  no_effect(!expect.loss && expect.tolerance != 0, "expect.tolerance",
+            "there is no expect.loss to compare with");
+  no_effect(!expect.loss && (expect.train_batch_size != 0 || expect.steps != 0), "expect",
+            "train_batch_size and steps describe the run that expect.loss belongs to, and there is "
+            "no expect.loss");
+  no_effect(!uses_data && (expect.loss || expect.loss_drop != 0), "expect",
+            "nothing is trained, so there is no loss");
+  no_effect(deck.machine.host_link_gbps && !deck.zero.offload_optimizer.enabled &&
+                !deck.zero.offload_param.enabled,
+            "machine.host_link_gbps",
+            "nothing is offloaded, so nothing is copied between host and device");
+  no_effect(deck.machine.ranks_per_node > 0 && !sends_int4(deck), "machine.ranks_per_node",
+            "only zero_quantized_gradients at stage 3 asks for it");
+  no_effect(deck.data.source == DataSource::uniform && expect.loss_drop != 0, "expect.loss_drop",
+            "uniform data has no structure to learn");
 }
 
 namespace {
@@ -322,10 +319,6 @@ bool visits_all(const ModelSpec& model) {
            });
   });
 }
-
-}  // namespace
-
-namespace {
 
 // The part of a decoder that the plan knows and the kernels do not.
 const char* uncomputed_part(const ModelSpec& model) {

@@ -166,8 +166,7 @@ std::optional<Role> role_named(std::string_view name) {
 void check_sinks(KeyReader& r, const Decoder& d) {
   if (!d.attention.sinks) return;
   const auto of_role = [&](Role role) {
-    return std::find_if(d.modules.begin(), d.modules.end(),
-                        [&](const DecoderModule& m) { return m.role == role; });
+    return std::ranges::find(d.modules, role, &DecoderModule::role);
   };
   const auto sinks = of_role(Role::sinks);
   const std::string inside = sinks->name + ".";
@@ -205,8 +204,7 @@ void check_bare(KeyReader& r, const Decoder& d) {
 // Every role once, the token embedding first, and the modules of the layers one after another.
 void check_modules(KeyReader& r, const Decoder& d) {
   for (const Role role : roles_of(d)) {
-    const auto count = std::count_if(d.modules.begin(), d.modules.end(),
-                                     [&](const DecoderModule& m) { return m.role == role; });
+    const auto count = std::ranges::count(d.modules, role, &DecoderModule::role);
     if (count != 1)
       r.missing("modules", fmt::format("the role {} must be listed once, and is listed {} times",
                                        to_string(role), count));

@@ -49,8 +49,7 @@ std::vector<Finding> check_deck(const LoadedDeck& loaded, std::optional<int> ran
     derive("train_micro_batch_size_per_gpu", zero.micro_batch_size.has_value(), batch.micro);
     derive("gradient_accumulation_steps", zero.accumulation_steps.has_value(), batch.accumulation);
   }
-  std::stable_sort(findings.begin(), findings.end(),
-                   [](const Finding& a, const Finding& b) { return a.kind < b.kind; });
+  std::ranges::stable_sort(findings, {}, &Finding::kind);
   return findings;
 }
 

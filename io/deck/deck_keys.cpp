@@ -2,7 +2,6 @@
 // The keys of the sections of a deck, among them `model`, by family, and `torch`: the arguments
 // that a training script gives to PyTorch's DistributedDataParallel, ZeroRedundancyOptimizer and
 // fully_shard, under PyTorch's names.
-#include <algorithm>
 #include <stdexcept>
 
 #include <io/deck/deck_keys.hpp>
@@ -324,10 +323,10 @@ std::string path_of(const Member& member) {
 const Key* key_at(std::string_view path) {
   constexpr std::string_view deepspeed = "deepspeed.";
   if (path.starts_with(deepspeed)) return ds_key(path.substr(deepspeed.size()));
-  const std::size_t dot = std::min(path.rfind('.'), path.size() - 1);
+  const auto [parent, name] = split_key(path);
   for (const Section& section : deck_sections())
-    if (section.path == path.substr(0, dot))
-      if (const Key* key = find_key(section.keys, path.substr(dot + 1))) return key;
+    if (section.path == parent)
+      if (const Key* key = find_key(section.keys, name)) return key;
   return nullptr;
 }
 

@@ -80,80 +80,78 @@ ListModule read_module(Origin& origin, const Json& value, const std::string& key
 using ByName = std::map<std::string, std::size_t>;
 
 ByName read_modules(KeyReader& reader, ModelSpec& model) {
-  Origin& origin = reader.origin();
   const std::string key = reader.key("modules");
   const Json* modules = reader.any("modules");
-  if (!modules) origin.missing(key, "give the modules in registration order");
+  if (!modules) reader.missing("modules", "give the modules in registration order");
   if (!modules->is_array() || modules->empty() || modules->size() > max_modules)
-    origin.refuse(key, *modules, fmt::format("must be an array of 1 to {} modules", max_modules));
+    reader.refuse("modules", *modules,
+                  fmt::format("must be an array of 1 to {} modules", max_modules));
   ByName by_name;
   bool any_numels = false;
   for (std::size_t i = 0; i < modules->size(); ++i) {
     const std::string at = fmt::format("{}.{}", key, i);
-    model.modules.push_back(read_module(origin, (*modules)[i], at));
+    model.modules.push_back(read_module(reader.origin(), (*modules)[i], at));
     const ListModule& module = model.modules.back();
     any_numels = any_numels || !module.numels.empty();
     if (!by_name.emplace(module.name, i).second)
-      origin.refuse(at + ".name", module.name,
-                    fmt::format("is also the name of {}.{}: names must differ", key,
-                                by_name.at(module.name)));
+      reader.origin().refuse(at + ".name", module.name,
+                             fmt::format("is also the name of {}.{}: names must differ", key,
+                                         by_name.at(module.name)));
   }
   if (!any_numels)
-    origin.refuse(key, *modules, "no module has parameters: give one of them a numels");
+    reader.refuse("modules", *modules, "no module has parameters: give one of them a numels");
   return by_name;
 }
 
 void read_tied(KeyReader& reader, ModelSpec& model, const ByName& by_name) {
-  Origin& origin = reader.origin();
   const Json* tied = reader.any("tied");
   if (!tied) return;
-  const std::string key = reader.key("tied");
-  if (!tied->is_array()) origin.refuse(key, *tied, "must be an array of [alias, owner] pairs");
+  if (!tied->is_array()) reader.refuse("tied", *tied, "must be an array of [alias, owner] pairs");
   std::set<std::string> aliases;
   for (std::size_t i = 0; i < tied->size(); ++i) {
     const Json& pair = (*tied)[i];
-    const std::string at = fmt::format("{}.{}", key, i);
+    const std::string at = fmt::format("tied.{}", i);
     if (!pair.is_array() || pair.size() != 2 || !pair[0].is_string() || !pair[1].is_string())
-      origin.refuse(at, pair, "must be a pair of module names, [alias, owner]");
+      reader.refuse(at, pair, "must be a pair of module names, [alias, owner]");
     for (const Json& name : pair)
       if (!by_name.contains(name.get<std::string>()))
-        origin.refuse(at, pair,
+        reader.refuse(at, pair,
                       fmt::format("no module is named {}: list it in {}", brief(name),
                                   reader.key("modules")));
     const auto alias = pair[0].get<std::string>(), owner = pair[1].get<std::string>();
     const auto a = by_name.at(alias), o = by_name.at(owner);
     if (model.modules[a].numels != model.modules[o].numels || model.modules[a].numels.empty())
-      origin.refuse(at, pair, "both must have the same numels, at least one: correct them");
+      reader.refuse(at, pair, "both must have the same numels, at least one: correct them");
     if (o >= a)
-      origin.refuse(at, pair, "the owner must be listed before its alias: swap the two names");
+      reader.refuse(at, pair, "the owner must be listed before its alias: swap the two names");
     if (!aliases.insert(alias).second)
-      origin.refuse(at, pair, fmt::format("{} is tied twice: remove one pair", brief(pair[0])));
+      reader.refuse(at, pair, fmt::format("{} is tied twice: remove one pair", brief(pair[0])));
     model.tied.emplace_back(alias, owner);
   }
   for (const auto& [alias, owner] : model.tied)
     if (aliases.contains(owner))
-      origin.refuse(
-          key, *tied,
+      reader.refuse(
+          "tied", *tied,
           fmt::format("\"{}\" is both an alias and an owner: tie \"{}\" to the owner of both",
                       owner, alias));
 }
 
 // Returns the lists of a JSON array. Each index in 0..count-1 may occur once over all lists.
-std::vector<std::vector<int>> read_indices(Origin& origin, const std::string& key,
+std::vector<std::vector<int>> read_indices(const KeyReader& reader, std::string_view key,
                                            const std::vector<const Json*>& lists,
                                            std::int64_t count) {
   std::vector<bool> seen(static_cast<std::size_t>(count));
   std::vector<std::vector<int>> result;
   for (const Json* list : lists) {
-    if (!list->is_array()) origin.refuse(key, *list, "must be an array of parameter indices");
-    if (list->empty()) origin.refuse(key, *list, "must not be empty: list some parameters");
+    if (!list->is_array()) reader.refuse(key, *list, "must be an array of parameter indices");
+    if (list->empty()) reader.refuse(key, *list, "must not be empty: list some parameters");
     std::vector<int>& indices = result.emplace_back();
     for (const Json& entry : *list) {
       const auto index = as_integer(entry);
       if (!index || *index < 0 || *index >= count)
-        origin.refuse(key, entry, fmt::format("must be a parameter index from 0 to {}", count - 1));
+        reader.refuse(key, entry, fmt::format("must be a parameter index from 0 to {}", count - 1));
       if (seen[static_cast<std::size_t>(*index)])
-        origin.refuse(key, entry, "this parameter is listed twice: list each once");
+        reader.refuse(key, entry, "this parameter is listed twice: list each once");
       seen[static_cast<std::size_t>(*index)] = true;
       indices.push_back(static_cast<int>(*index));
     }
@@ -163,28 +161,25 @@ std::vector<std::vector<int>> read_indices(Origin& origin, const std::string& ke
 
 // Frozen parameters have no gradient. At least one parameter must have one.
 void read_frozen(KeyReader& reader, ModelSpec& model, Schedule schedule, std::int64_t params) {
-  Origin& origin = reader.origin();
   const Json* frozen = reader.any("frozen");
   if (!frozen || (frozen->is_array() && frozen->empty())) return;
-  const std::string key = reader.key("frozen");
-  model.frozen = read_indices(origin, key, {frozen}, params).front();
+  model.frozen = read_indices(reader, "frozen", {frozen}, params).front();
   if (static_cast<std::int64_t>(model.frozen.size()) == params)
-    origin.refuse(key, *frozen, "all parameters are frozen: leave one to be trained");
+    reader.refuse("frozen", *frozen, "all parameters are frozen: leave one to be trained");
   if (!traits(schedule).follows_deepspeed && !traits(schedule).follows_torch)
-    origin.not_modelled(key, *frozen, "remove the key, or set run.schedule to \"deepspeed\"");
+    reader.not_modelled("frozen", *frozen, "remove the key, or set run.schedule to \"deepspeed\"");
 }
 
 // The order leaves out parameters whose gradients no backward makes, frozen ones among them.
 void read_ready_order(KeyReader& reader, ModelSpec& model, Schedule schedule, std::int64_t params) {
-  Origin& origin = reader.origin();
-  const Json* order = reader.any("gradient_ready_order");
+  constexpr std::string_view key = "gradient_ready_order";
+  const Json* order = reader.any(key);
   if (!order) return;
-  const std::string key = reader.key("gradient_ready_order");
-  model.gradient_ready_order = read_indices(origin, key, {order}, params).front();
+  model.gradient_ready_order = read_indices(reader, key, {order}, params).front();
   const std::set<int> frozen(model.frozen.begin(), model.frozen.end());
   for (int id : model.gradient_ready_order)
     if (frozen.contains(id))
-      origin.refuse(key, id,
+      reader.refuse(key, id,
                     "this parameter is frozen, so it has no gradient: remove it here, or "
                     "from model.frozen");
   const auto listed = static_cast<std::int64_t>(model.gradient_ready_order.size());
@@ -192,33 +187,32 @@ void read_ready_order(KeyReader& reader, ModelSpec& model, Schedule schedule, st
     throw DeckError(fmt::format(
         "{}: {} of {} parameters are listed, and only the schedule \"deepspeed\" models parameters "
         "without gradients: list each once",
-        origin.place(key), listed, params));
+        reader.origin().place(reader.key(key)), listed, params));
 }
 
 // Every parameter that is not frozen must be in a group, and no group may be without such.
 void read_groups(KeyReader& reader, ModelSpec& model, std::int64_t params) {
-  Origin& origin = reader.origin();
-  const Json* groups = reader.any("param_groups");
+  constexpr std::string_view key = "param_groups";
+  const Json* groups = reader.any(key);
   if (!groups) return;
-  const std::string key = reader.key("param_groups");
-  if (!groups->is_array()) origin.refuse(key, *groups, "must be an array of arrays of indices");
+  if (!groups->is_array()) reader.refuse(key, *groups, "must be an array of arrays of indices");
   std::vector<const Json*> lists;
   for (const Json& group : *groups) lists.push_back(&group);
-  model.param_groups = read_indices(origin, key, lists, params);
+  model.param_groups = read_indices(reader, key, lists, params);
   const std::set<int> frozen(model.frozen.begin(), model.frozen.end());
   std::int64_t found = 0;
   for (std::size_t g = 0; g < model.param_groups.size(); ++g) {
-    const auto updated = std::count_if(model.param_groups[g].begin(), model.param_groups[g].end(),
-                                       [&](int id) { return !frozen.contains(id); });
+    const auto updated =
+        std::ranges::count_if(model.param_groups[g], [&](int id) { return !frozen.contains(id); });
     if (updated == 0)
-      origin.refuse(fmt::format("{}.{}", key, g), (*groups)[g],
+      reader.refuse(fmt::format("{}.{}", key, g), (*groups)[g],
                     "all its parameters are frozen: remove the group");
     found += updated;
   }
   const std::int64_t wanted = params - static_cast<std::int64_t>(frozen.size());
   if (found != wanted)
     throw DeckError(fmt::format("{}: {} of {} parameters are listed: list each once",
-                                origin.place(key), found, wanted));
+                                reader.origin().place(reader.key(key)), found, wanted));
 }
 
 std::vector<Visit> read_visits(Origin& origin, const std::string& key, const Json& visits,

@@ -226,10 +226,10 @@ LoadedDeck read_deck(const std::string& path, const std::vector<std::string>& se
   loaded.sets = sets;
   loaded.findings = std::move(origin.findings());
   for (const Finding& f : loaded.findings) {
-    if (f.kind == FindingKind::assumed)
-      loaded.deck.assumptions.push_back(fmt::format("{} = {}", f.key, f.text));
-    if (f.kind == FindingKind::ignored)
-      loaded.deck.assumptions.push_back(fmt::format("{}: {}", f.key, f.text));
+    const bool assumed = f.kind == FindingKind::assumed;
+    if (assumed || f.kind == FindingKind::ignored)
+      loaded.deck.assumptions.push_back(
+          fmt::format("{}{} {}", f.key, assumed ? " =" : ":", f.text));
   }
   return loaded;
 }

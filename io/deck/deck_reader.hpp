@@ -10,7 +10,7 @@
 
 #include <core/plan/deck/deck.hpp>
 #include <io/deepspeed/log.hpp>
-#include <io/keys/finding.hpp>
+#include <io/keys/origin.hpp>
 
 namespace shardmark {
 

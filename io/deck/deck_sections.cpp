@@ -193,8 +193,7 @@ void read_hints(KeyReader& reader, CheckpointSpec& checkpoint) {
   constexpr const char* must = "must be an object of strings, as MPI_Info_set takes them";
   if (!hints->is_object()) reader.refuse("hints", *hints, must);
   for (const auto& [name, value] : hints->items()) {
-    const std::string key = join_key(reader.key("hints"), name);
-    if (!value.is_string()) reader.origin().refuse(key, value, must);
+    if (!value.is_string()) reader.refuse(join_key("hints", name), value, must);
     checkpoint.hints.emplace_back(name, value.get<std::string>());
   }
 }

@@ -12,32 +12,31 @@ namespace {
 
 constexpr IntRange rank_counts{1, std::numeric_limits<int>::max()};
 
-std::string read_name(Origin& origin, const std::string& key, const Json& value) {
-  if (!value.is_string()) origin.refuse(key, value, "must be the name of a module, a string");
+std::string read_name(const KeyReader& reader, const char* key, const Json& value) {
+  if (!value.is_string()) reader.refuse(key, value, "must be the name of a module, a string");
   return value.get<std::string>();
 }
 
-std::vector<std::string> read_names(Origin& origin, const std::string& key, const Json& value) {
-  if (!value.is_array()) origin.refuse(key, value, "must be an array of names");
+std::vector<std::string> read_names(const KeyReader& reader, const char* key, const Json& value) {
+  if (!value.is_array()) reader.refuse(key, value, "must be an array of names");
   std::vector<std::string> names;
-  for (const Json& name : value) names.push_back(read_name(origin, key, name));
+  for (const Json& name : value) names.push_back(read_name(reader, key, name));
   return names;
 }
 
 // A call of fully_shard is given one module or a list of modules.
 void read_calls(KeyReader& reader, TorchSpec& torch) {
-  const Json* calls = reader.any("fully_shard");
+  constexpr const char* key = "fully_shard";
+  const Json* calls = reader.any(key);
   if (calls == nullptr) return;
-  const std::string key = reader.key("fully_shard");
-  Origin& origin = reader.origin();
   if (!calls->is_array() || calls->empty())
-    origin.refuse(key, *calls,
+    reader.refuse(key, *calls,
                   "must be an array with one entry per call, a module's name or an array of names; "
                   "the last one is \"\", the root");
   for (const Json& call : *calls) {
-    torch.fully_shard.push_back(call.is_array() ? read_names(origin, key, call)
-                                                : std::vector{read_name(origin, key, call)});
-    if (torch.fully_shard.back().empty()) origin.refuse(key, call, "must name at least one module");
+    torch.fully_shard.push_back(call.is_array() ? read_names(reader, key, call)
+                                                : std::vector{read_name(reader, key, call)});
+    if (torch.fully_shard.back().empty()) reader.refuse(key, call, "must name at least one module");
   }
 }
 
@@ -98,22 +97,20 @@ void read_mp_policy(KeyReader& reader, Deck& deck) {
 void read_offload_policy(KeyReader& reader, Deck& deck) {
   const Json* value = reader.any("offload_policy");
   if (value == nullptr || value->is_null()) return;
-  KeyReader policy(reader.origin(), *value, reader.key("offload_policy"));
-  policy.read(deck_keys("torch.offload_policy"), deck);
-  policy.finish();
+  reader.section("offload_policy",
+                 [&](KeyReader& policy) { policy.read(deck_keys("torch.offload_policy"), deck); });
   deck.torch.cpu_offload = true;
 }
 
 void read_stays_sharded(KeyReader& reader, TorchSpec& torch) {
-  const Json* value = reader.any("set_unshard_in_backward");
+  constexpr const char* key = "set_unshard_in_backward";
+  const Json* value = reader.any(key);
   if (value == nullptr) return;
-  const std::string key = reader.key("set_unshard_in_backward");
   if (!value->is_object())
-    reader.origin().refuse(key, *value,
-                           "must be an object: the name of a module, then true or false");
+    reader.refuse(key, *value, "must be an object: the name of a module, then true or false");
   for (const auto& [name, unshards] : value->items()) {
     if (!unshards.is_boolean())
-      reader.origin().refuse(join_key(key, name), unshards, "must be true or false");
+      reader.refuse(join_key(key, name), unshards, "must be true or false");
     if (!unshards.get<bool>()) torch.stays_sharded_in_backward.push_back(name);
   }
 }
@@ -130,7 +127,7 @@ void read_torch(KeyReader reader, Deck& deck) {
   read_offload_policy(reader, deck);
   read_stays_sharded(reader, torch);
   if (const Json* frozen = reader.any("frozen"))
-    torch.frozen = read_names(reader.origin(), reader.key("frozen"), *frozen);
+    torch.frozen = read_names(reader, "frozen", *frozen);
   reader.finish();
 }
 

@@ -47,8 +47,7 @@ constexpr std::array removed_optimizers{"OneBitAdam", "OneBitLamb", "ZeroOneAdam
 
 template<class Names>
 bool lists(const Names& names, const std::string& type) {
-  return std::any_of(names.begin(), names.end(),
-                     [&](const char* name) { return lower_case(type) == lower_case(name); });
+  return std::ranges::find(names, lower_case(type), lower_case) != names.end();
 }
 
 void refuse_unknown_type(const Origin& origin, const DsValues& optimizer) {

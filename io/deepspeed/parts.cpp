@@ -10,13 +10,6 @@
 namespace shardmark {
 namespace {
 
-// "a.b.c" -> "a.b" and "c"
-std::pair<std::string_view, std::string_view> split(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  if (dot == std::string_view::npos) return {{}, path};
-  return {path.substr(0, dot), path.substr(dot + 1)};
-}
-
 // Whether the key that switches a section on has a value that does so.
 bool is_on(const Section& part, const DsValues& values) {
   const Json gate = values.at(part.gate);
@@ -121,7 +114,7 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
   std::map<std::string_view, DsValues> parts;
   for (const Section& part : ds_sections()) {
     if (part.judging == Judging::by_reader) continue;
-    const auto [parent, name] = split(part.path);
+    const auto [parent, name] = split_key(part.path);
     const auto found = parts.find(parent);
     const DsValues* from = parent.empty()                  ? &top
                            : parent == "zero_optimization" ? &zero

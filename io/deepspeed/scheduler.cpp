@@ -32,8 +32,7 @@ constexpr std::array<std::string_view, 17> others{
 const Known& known_scheduler(const DsValues& scheduler, const Origin& origin) {
   const auto name = scheduler.at("type").get<std::string>();
   constexpr const char* remedy = "use \"WarmupLR\", \"WarmupDecayLR\" or \"WarmupCosineLR\"";
-  const auto* it =
-      std::find_if(known.begin(), known.end(), [&](const Known& k) { return k.name == name; });
+  const auto* it = std::ranges::find(known, name, &Known::name);
   if (it != known.end()) return *it;
   if (std::find(others.begin(), others.end(), name) != others.end())
     origin.not_modelled(scheduler.key("type"), name, remedy);

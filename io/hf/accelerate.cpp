@@ -11,7 +11,88 @@
 namespace shardmark {
 namespace {
 
-const std::string accelerate_root = "deepspeed";
+constexpr const char* by_plugin = "Accelerate's plugin";
+
+// As Python's str(value).lower() == "true" judges it.
+bool reads_true(const Json* value) {
+  return value != nullptr &&
+         (*value == true || *value == "true" || *value == "True" || *value == "TRUE");
+}
+
+// "/a/b" of "a.b".
+Json::json_pointer pointer(std::string_view path) {
+  std::string text = fmt::format("/{}", path);
+  std::replace(text.begin(), text.end(), '.', '/');
+  return Json::json_pointer(text);
+}
+
+}  // namespace
+
+std::string config_key(std::string_view path) {
+  return join_key("deepspeed", path);
+}
+
+const Json* PluginConfig::get(std::string_view path) const {
+  const Json::json_pointer at = pointer(path);
+  if (!config_.contains(at)) return nullptr;
+  const Json& value = config_.at(at);
+  return value.is_null() ? nullptr : &value;
+}
+
+bool PluginConfig::is_auto(std::string_view path) const {
+  const Json* value = get(path);
+  return value != nullptr && *value == "auto";
+}
+
+void PluginConfig::fill(std::string_view path, const Json& value, const std::string& why) {
+  if (!is_auto(path)) return;
+  config_[pointer(path)] = value;
+  origin_.note(FindingKind::filled, config_key(path), fmt::format("{}: {}", brief(value), why));
+}
+
+void PluginConfig::add(std::string_view path, const Json& value, const std::string& why) {
+  config_[pointer(path)] = value;
+  origin_.note(FindingKind::derived, config_key(path), fmt::format("{}: {}", brief(value), why));
+}
+
+void PluginConfig::remove(std::string_view path) {
+  const Json::json_pointer at = pointer(path);
+  if (config_.contains(at)) config_.at(at.parent_pointer()).erase(at.back());
+}
+
+void PluginConfig::complete() {
+  const std::string steps = "gradient_accumulation_steps";
+  if (!config_.contains(steps)) add(steps, 1, "absent: Accelerate's plugin takes 1");
+  if (!config_.contains("zero_optimization"))
+    origin_.missing(config_key("zero_optimization"),
+                    "Accelerate refuses a config without it: add the section, for example "
+                    "{\"stage\": 2}");
+  fill("zero_optimization.stage", 2, by_plugin);
+  for (const char* section : {"offload_optimizer", "offload_param"})
+    for (const char* name : {"device", "nvme_path"})
+      fill(fmt::format("zero_optimization.{}.{}", section, name), "none", by_plugin);
+  fill("zero_optimization.stage3_gather_16bit_weights_on_model_save", false, by_plugin);
+  // The plugin sets it to infinity, so nothing is printed, whatever the config says.
+  if (is_auto("steps_per_print")) remove("steps_per_print");
+}
+
+void PluginConfig::set_mixed_precision(const std::string& type, const std::string& why) {
+  for (const char* own : {"fp16", "bf16"}) {
+    if (type != own) continue;
+    const std::string other = type == "fp16" ? "bf16" : "fp16";
+    if (!config_.contains(own)) {
+      add(type + ".enabled", true, "absent: " + why);
+      if (type == "fp16") config_["fp16"]["auto_cast"] = true;
+    }
+    if (reads_true(get(other + ".enabled")))
+      origin_.refuse(
+          config_key(other + ".enabled"), true,
+          fmt::format("Accelerate refuses {} beside {}: disable one of the two", other, why));
+  }
+  for (const std::string own : {"fp16", "bf16"}) fill(own + ".enabled", type == own, why);
+}
+
+namespace {
 
 // Keys at the top of Accelerate's file that say how processes start, which mpiexec does here.
 constexpr std::array launch_keys{"compute_environment",
@@ -77,7 +158,7 @@ class PluginKeys {
   PluginKeys(const Origin& origin, const Json& keys) : origin_(origin), keys_(keys) {}
 
   static std::string key(std::string_view name) {
-    return join_key(join_key(accelerate_root, "deepspeed_config"), name);
+    return join_key(config_key("deepspeed_config"), name);
   }
   const Json* find(const char* name) const {
     const auto it = keys_.find(name);
@@ -165,8 +246,8 @@ void check_keys(Origin& origin, const Json& config) {
   for (const auto& item : config.items())
     if (!contains(used_keys, item.key()) && !contains(launch_keys, item.key()) &&
         ds_key(item.key()) == nullptr)
-      refuse_unknown(origin, accelerate_root, item.key(), item.value(), accelerate_names());
-  const std::string section = join_key(accelerate_root, "deepspeed_config");
+      refuse_unknown(origin, "deepspeed", item.key(), item.value(), accelerate_names());
+  const std::string section = config_key("deepspeed_config");
   const Json empty;
   const Json& keys = config.contains("deepspeed_config") ? config["deepspeed_config"] : empty;
   if (!keys.is_object())
@@ -184,7 +265,7 @@ void check_kind(const Origin& origin, const Json& config) {
   if (it == config.end()) return;
   const std::string type = it->is_string() ? lower_case(it->get<std::string>()) : "?";
   if (type != "deepspeed")
-    origin.refuse(join_key(accelerate_root, "distributed_type"), *it,
+    origin.refuse(config_key("distributed_type"), *it,
                   "must be \"DEEPSPEED\": ShardMark trains as DeepSpeed does");
 }
 
@@ -192,7 +273,7 @@ void note_processes(Origin& origin, const Json& config, std::optional<int> world
   const auto it = config.find("num_processes");
   if (it != config.end() && world && *it != *world)
     origin.note(
-        FindingKind::no_effect, join_key(accelerate_root, "num_processes"),
+        FindingKind::no_effect, config_key("num_processes"),
         fmt::format("{}: the ranks are those of mpiexec or --ranks, {} here", brief(*it), *world));
 }
 
@@ -230,11 +311,9 @@ std::string accelerate_precision(const Origin& origin, const Json& config) {
   if (it == config.end()) return old != config.end() && *old == true ? "fp16" : "no";
   if (it->is_null() || *it == false) return "no";  // YAML reads no as false
   std::string type = it->is_string() ? lower_case(it->get<std::string>()) : "?";
-  if (type == "fp8")
-    origin.not_modelled(join_key(accelerate_root, "mixed_precision"), *it, "use \"bf16\"");
+  if (type == "fp8") origin.not_modelled(config_key("mixed_precision"), *it, "use \"bf16\"");
   if (type != "no" && type != "fp16" && type != "bf16")
-    origin.refuse(join_key(accelerate_root, "mixed_precision"), *it,
-                  "must be \"no\", \"fp16\" or \"bf16\"");
+    origin.refuse(config_key("mixed_precision"), *it, "must be \"no\", \"fp16\" or \"bf16\"");
   return type;
 }
 

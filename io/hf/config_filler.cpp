@@ -10,7 +10,6 @@
 #include <io/deepspeed/schema/key_table.hpp>
 #include <io/hf/accelerate.hpp>
 #include <io/hf/config_filler.hpp>
-#include <io/hf/plugin_config.hpp>
 
 namespace shardmark {
 namespace {

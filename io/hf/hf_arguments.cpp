@@ -103,36 +103,25 @@ std::string HfArguments::source(std::string_view name) const {
 
 HfArguments read_hf(KeyReader reader) {
   HfArguments a;
-  const auto real = [&](const char* name, double& field, RealRange range) {
-    if (reader.any(name)) a.given.insert(name);
-    reader.real(name, field, range);
-  };
-  const auto integer = [&](const char* name, std::int64_t& field, IntRange range) {
-    if (reader.any(name)) a.given.insert(name);
-    reader.integer(name, field, range);
-  };
-  const auto boolean = [&](const char* name, bool& field) {
-    if (reader.any(name)) a.given.insert(name);
-    reader.boolean(name, field);
-  };
-  integer("per_device_train_batch_size", a.per_device_train_batch_size, {1});
-  integer("gradient_accumulation_steps", a.gradient_accumulation_steps, {1});
-  real("learning_rate", a.learning_rate, {0});
-  real("weight_decay", a.weight_decay, {0});
-  real("adam_beta1", a.adam_beta1, {0, 1});
-  real("adam_beta2", a.adam_beta2, {0, 1});
-  real("adam_epsilon", a.adam_epsilon, {0});
-  real("warmup_steps", a.warmup_steps, {0});
-  if (reader.any("warmup_ratio")) real("warmup_ratio", a.warmup_ratio, {0, 1});
-  integer("max_steps", a.max_steps, {-1});
-  real("max_grad_norm", a.max_grad_norm, {0});
-  boolean("bf16", a.bf16);
-  boolean("fp16", a.fp16);
-  if (reader.any("bf16_full_eval")) boolean("bf16_full_eval", a.bf16_full_eval);
-  if (reader.any("fp16_full_eval")) boolean("fp16_full_eval", a.fp16_full_eval);
+  for (const auto& item : reader.object().items()) a.given.insert(item.key());
+  reader.integer("per_device_train_batch_size", a.per_device_train_batch_size, {1});
+  reader.integer("gradient_accumulation_steps", a.gradient_accumulation_steps, {1});
+  reader.real("learning_rate", a.learning_rate, {0});
+  reader.real("weight_decay", a.weight_decay, {0});
+  reader.real("adam_beta1", a.adam_beta1, {0, 1});
+  reader.real("adam_beta2", a.adam_beta2, {0, 1});
+  reader.real("adam_epsilon", a.adam_epsilon, {0});
+  reader.real("warmup_steps", a.warmup_steps, {0});
+  if (reader.any("warmup_ratio")) reader.real("warmup_ratio", a.warmup_ratio, {0, 1});
+  reader.integer("max_steps", a.max_steps, {-1});
+  reader.real("max_grad_norm", a.max_grad_norm, {0});
+  reader.boolean("bf16", a.bf16);
+  reader.boolean("fp16", a.fp16);
+  if (reader.any("bf16_full_eval")) reader.boolean("bf16_full_eval", a.bf16_full_eval);
+  if (reader.any("fp16_full_eval")) reader.boolean("fp16_full_eval", a.fp16_full_eval);
   if (reader.any("hidden_size")) {
     a.hidden_size = 0;
-    integer("hidden_size", *a.hidden_size, {1, 2147483647});
+    reader.integer("hidden_size", *a.hidden_size, {1, 2147483647});
   }
   read_checkpointing(reader, a);
   read_optim(reader, a);
@@ -181,52 +170,36 @@ constexpr std::string_view inert_arguments[] = {
     "use_cache", "use_cpu", "use_legacy_prediction_loop", "use_mps_device"};
 // clang-format on
 
+// The arguments that are refused, and those that the functions above may not have looked for.
 constexpr HfArgument arguments[] = {
-    {"activation_checkpointing", HfEffect::used},
-    {"activation_checkpointing_kwargs", HfEffect::used},
     {"activation_offloading", HfEffect::refused, "false",
      "activations would be kept in host memory: remove the key"},
     {"adafactor", HfEffect::refused, "false", "another optimizer: remove the key"},
-    {"adam_beta1", HfEffect::used},
-    {"adam_beta2", HfEffect::used},
-    {"adam_epsilon", HfEffect::used},
     {"auto_find_batch_size", HfEffect::refused, "false",
      "the batch size would be found by trying: give per_device_train_batch_size"},
-    {"bf16", HfEffect::used},
-    {"bf16_full_eval", HfEffect::used},
     {"deepspeed", HfEffect::refused, "null",
      "the config is the deck's own section: give it at the key deepspeed of the deck"},
-    {"fp16", HfEffect::used},
-    {"fp16_full_eval", HfEffect::used},
     {"fsdp", HfEffect::refused, "\"\"",
      "FSDP beside DeepSpeed: remove the key; the schedule \"torch\" plans FSDP"},
     {"fsdp_min_num_params", HfEffect::refused, "0", "FSDP beside DeepSpeed: remove the key"},
-    {"gradient_accumulation_steps", HfEffect::used},
+    // Read only where the newer names are absent.
     {"gradient_checkpointing", HfEffect::used},
     {"gradient_checkpointing_kwargs", HfEffect::used},
     {"label_smoothing_factor", HfEffect::refused, "0.0",
      "the smoothed loss keeps more of the logits: remove the key"},
-    {"learning_rate", HfEffect::used},
     {"loss_type", HfEffect::refused, "\"nll\"",
      "another loss keeps other parts of the logits: remove the key"},
-    {"max_grad_norm", HfEffect::used},
-    {"max_steps", HfEffect::used},
     {"model_init_kwargs", HfEffect::refused, "null",
      "it changes the model: give what it says in the model's config"},
-    {"optim", HfEffect::used},
     {"optim_target_modules", HfEffect::refused, "null",
      "it is for optimizers that are not modelled: remove the key"},
     {"parallelism_config", HfEffect::refused, "null", "other kinds of parallelism: remove the key"},
-    {"per_device_train_batch_size", HfEffect::used},
     {"per_gpu_train_batch_size", HfEffect::refused, "null",
      "the trainer itself has replaced it: give per_device_train_batch_size"},
     {"torchdynamo", HfEffect::refused, "null",
      "compiled code saves other activations: remove the key"},
     {"use_liger_kernel", HfEffect::refused, "false",
      "its kernels save other activations: remove the key"},
-    {"warmup_ratio", HfEffect::used},
-    {"warmup_steps", HfEffect::used},
-    {"weight_decay", HfEffect::used},
 };
 
 }  // namespace

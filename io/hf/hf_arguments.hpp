@@ -55,7 +55,7 @@ HfArguments read_hf(KeyReader reader);
 
 /// What an argument means for a plan.
 enum class HfEffect : std::uint8_t {
-  used,     // hf_arguments.cpp reads it
+  used,     // hf_arguments.cpp reads it; most of these are not in the table
   none,     // about data, evaluation, logging, saving or values alone
   refused,  // changes what is planned in a way that is not modelled, unless it has its default
 };

@@ -15,6 +15,14 @@ namespace shardmark {
 
 namespace {
 
+namespace fs = std::filesystem;
+
+// A path may be that of a file's folder.
+std::string file_at(const std::string& path, const char* name) {
+  std::error_code ignored;
+  return fs::is_directory(path, ignored) ? (fs::path(path) / name).string() : path;
+}
+
 void refuse_experts(const ModelConfig& c) {
   for (const char* key :
        {"num_local_experts", "num_experts", "n_routed_experts", "moe_num_experts"})
@@ -112,10 +120,7 @@ void note_absent_sizes(Origin& origin, const ModelConfig& c, const std::string& 
 }  // namespace
 
 Json model_from_config(Origin& origin, const std::string& path, const Json& section) {
-  namespace fs = std::filesystem;
-  std::error_code ignored;
-  const std::string file =
-      fs::is_directory(path, ignored) ? (fs::path(path) / "config.json").string() : path;
+  const std::string file = file_at(path, "config.json");
   const ModelConfig whole(file, read_json_file(file, JsonRules::deck));
   if (whole.text("model_type").empty())
     throw DeckError(
@@ -155,8 +160,6 @@ Json model_from_config(Origin& origin, const std::string& path, const Json& sect
 }
 
 namespace {
-
-namespace fs = std::filesystem;
 
 // Keys that change what is trained in a way that the section cannot say, unless they are null,
 // false or empty.
@@ -220,8 +223,7 @@ bool says_nothing(const Json& value) {
 
 void check_lora_keys(Origin& origin, const ModelConfig& c, const Json& all) {
   for (const auto& [key, value] : all.items()) {
-    const auto* other = std::find_if(std::begin(other_methods), std::end(other_methods),
-                                     [&key = key](const OtherMethod& m) { return m.key == key; });
+    const auto* other = std::ranges::find(other_methods, key, &OtherMethod::key);
     if (other != std::end(other_methods)) {
       if (!says_nothing(value)) c.cannot(key, fmt::format("{}: remove the key", other->what));
     } else if (std::find(lora_keys.begin(), lora_keys.end(), key) == lora_keys.end() &&
@@ -284,11 +286,6 @@ Json adapter_section(Origin& origin, const std::string& file) {
   return section;
 }
 
-std::string file_at(const std::string& path) {
-  std::error_code ignored;
-  return fs::is_directory(path, ignored) ? (fs::path(path) / "adapter_config.json").string() : path;
-}
-
 }  // namespace
 
 void translate_adapter(Origin& origin, const std::string& config, Json& model) {
@@ -311,7 +308,8 @@ void translate_adapter(Origin& origin, const std::string& config, Json& model) {
   if (*given == "none") {
     model.erase("adapter");
   } else if (given->is_string()) {
-    *given = adapter_section(origin, file_at(origin.resolve(given->get<std::string>())));
+    *given = adapter_section(
+        origin, file_at(origin.resolve(given->get<std::string>()), "adapter_config.json"));
   }
   if (model.contains("adapter") && model.contains("family") && model["family"] != "decoder")
     origin.refuse("model.family", model["family"],

@@ -114,8 +114,7 @@ std::span<const ModelType> model_types() {
 }
 
 const ModelType* model_type_named(std::string_view name) {
-  const auto* row = std::find_if(std::begin(types), std::end(types),
-                                 [&](const auto& t) { return t.name == name; });
+  const auto* row = std::ranges::find(types, name, &ModelType::name);
   return row == std::end(types) ? nullptr : row;
 }
 

@@ -11,6 +11,9 @@
 
 namespace shardmark {
 
+/// Completes the section `model` by what a class of models does.
+using Describe = void(const ModelConfig& config, Json& model);
+
 /// One type: the defaults of its config class, and what its class of models does.
 struct ModelType {
   std::string_view name;
@@ -20,7 +23,7 @@ struct ModelType {
   bool tied;
   std::int64_t padding;  // pad_token_id; no_padding: the class ignores it
   TensorPlan autotp;     // of transformers 5.6, which AutoEP needs
-  void (*describe)(const ModelConfig& config, Json& model);
+  Describe* describe;
 };
 inline constexpr std::int64_t no_padding = -2, null_padding = -1;
 
@@ -58,39 +61,16 @@ void describe_window(const ModelConfig& config, Json& model, const Json& usual =
                      const Json& windowed = true);
 
 /// The rows in model_types_gpt.cpp: models with LayerNorm.
-void describe_gpt2(const ModelConfig& config, Json& model);
-void describe_gpt_neox(const ModelConfig& config, Json& model);
-void describe_gptj(const ModelConfig& config, Json& model);
-void describe_opt(const ModelConfig& config, Json& model);
-void describe_bloom(const ModelConfig& config, Json& model);
-void describe_falcon(const ModelConfig& config, Json& model);
-void describe_phi(const ModelConfig& config, Json& model);
-void describe_starcoder2(const ModelConfig& config, Json& model);
-void describe_stablelm(const ModelConfig& config, Json& model);
-void describe_cohere(const ModelConfig& config, Json& model);
-void describe_olmo(const ModelConfig& config, Json& model);
-
+Describe describe_gpt2, describe_gpt_neox, describe_gptj, describe_opt, describe_bloom,
+    describe_falcon, describe_phi, describe_starcoder2, describe_stablelm, describe_cohere,
+    describe_olmo;
 /// The rows in model_types_llama.cpp: models with RMSNorm.
-void describe_llama(const ModelConfig& config, Json& model);
-void describe_mistral(const ModelConfig& config, Json& model);
-void describe_qwen2(const ModelConfig& config, Json& model);
-void describe_qwen3(const ModelConfig& config, Json& model);
-void describe_gemma(const ModelConfig& config, Json& model);
-void describe_gemma2(const ModelConfig& config, Json& model);
-void describe_gemma3(const ModelConfig& config, Json& model);
-void describe_phi3(const ModelConfig& config, Json& model);
-void describe_olmo2(const ModelConfig& config, Json& model);
-void describe_smollm3(const ModelConfig& config, Json& model);
-void describe_granite(const ModelConfig& config, Json& model);
-void describe_glm4(const ModelConfig& config, Json& model);
-
+Describe describe_llama, describe_mistral, describe_qwen2, describe_qwen3, describe_gemma,
+    describe_gemma2, describe_gemma3, describe_phi3, describe_olmo2, describe_smollm3,
+    describe_granite, describe_glm4;
 /// The rows in model_types_moe.cpp: mixtures of experts.
-void describe_mixtral(const ModelConfig& config, Json& model);
-void describe_qwen2_moe(const ModelConfig& config, Json& model);
-void describe_qwen3_moe(const ModelConfig& config, Json& model);
-void describe_olmoe(const ModelConfig& config, Json& model);
-void describe_deepseek_v3(const ModelConfig& config, Json& model);
-void describe_gpt_oss(const ModelConfig& config, Json& model);
+Describe describe_mixtral, describe_qwen2_moe, describe_qwen3_moe, describe_olmoe,
+    describe_deepseek_v3, describe_gpt_oss;
 
 /// Sets whether all four projections of attention have biases.
 void set_attention_biases(Json& model, bool biased);

@@ -15,10 +15,6 @@
 
 namespace shardmark {
 
-bool reads_yaml() {
-  return SHARDMARK_YAML != 0;
-}
-
 #if SHARDMARK_YAML
 namespace {
 

@@ -12,9 +12,6 @@
 
 namespace shardmark {
 
-/// Returns whether this build has yaml-cpp.
-bool reads_yaml();
-
 /// Returns the value in a YAML text, with words like `no` and `1e-5` read as PyYAML reads them.
 /// `name` says in messages where the text comes from. Throws JsonSyntaxError for text that is not
 /// YAML, and DeckError for a key that occurs twice, for nesting beyond 64 levels, for too many

@@ -83,7 +83,6 @@ struct Key {
   // Of a word, an integer or an array: the allowed values, separated by '|'; "" means null, and
   // "gemm?" a word that a deck may name once it is modelled.
   std::string_view words = {};
-  std::string_view unit = {};
   bool needed = false;           // a deck must have it
   std::string_view unless = {};  // the key that a deck may have in place of a needed one
   std::string_view absent = {};  // what documents say about the value of an absent key
@@ -120,9 +119,7 @@ struct Key {
   constexpr Key one_of(std::string_view list) const { return with(&Key::words, list); }
   constexpr Key of_type(KeyType other) const { return with(&Key::type, other); }
   constexpr Key within(RealRange bounds) const { return with(&Key::range, bounds); }
-  constexpr Key at_least(double min, std::string_view unit_ = {}) const {
-    return within({min}).with(&Key::unit, unit_);
-  }
+  constexpr Key at_least(double min) const { return within({min}); }
   /// A key that a deck must have, unless it has the `other` one.
   constexpr Key required(std::string_view other = {}) const {
     return with(&Key::needed, true).with(&Key::unless, other);
@@ -139,8 +136,6 @@ struct Key {
 
   /// The default.
   Json default_value() const;
-  /// The default as a document writes it: 5e8, true, or nothing.
-  std::string default_text() const;
 };
 
 /// A key that DeepSpeed has removed: it refuses a config that names it, even null or empty.

@@ -28,12 +28,9 @@ std::vector<Word> words_of(const Key& key) {
   std::vector<Word> words;
   if (key.words.empty())
     for (const std::string_view name : key.member.words()) words.push_back({name});
-  for (std::string_view rest = key.words; !rest.empty();) {
-    const std::string_view name = rest.substr(0, rest.find('|'));
-    const bool later = name.ends_with('?');
-    words.push_back({name.substr(0, name.size() - (later ? 1 : 0)), later});
-    rest.remove_prefix(std::min(rest.size(), name.size() + 1));
-  }
+  else
+    for (const std::string_view name : split(key.words, '|'))
+      words.push_back({name.substr(0, name.find('?')), name.ends_with('?')});
   return words;
 }
 
@@ -88,9 +85,7 @@ void refuse_unknown(const Origin& origin, std::string_view parent, std::string_v
   const std::string meant = did_you_mean(name, known, "\"");
   if (!meant.empty()) origin.refuse(join_key(parent, name), value, "unknown key: " + meant);
   constexpr std::size_t shown = 32;  // more names help nobody
-  std::string all;
-  for (std::size_t i = 0; i < std::min(shown, known.size()); ++i)
-    all += (all.empty() ? "" : ", ") + known[i];
+  std::string all = join(std::span(known).first(std::min(shown, known.size())), ", ");
   if (known.size() > shown) all += fmt::format(" and {} more", known.size() - shown);
   origin.refuse(join_key(parent, name), value,
                 fmt::format("unknown key: remove it; known here: {}", all));
@@ -103,10 +98,6 @@ KeyReader::KeyReader(Origin& origin, const Json& object, std::string key)
 }
 
 const Json* KeyReader::any(std::string_view name) {
-  return find(name);
-}
-
-const Json* KeyReader::find(std::string_view name) {
   const std::string wanted(name);
   const auto has_record = [&](std::span<const Key> keys) {
     return find_key(keys, name) != nullptr;
@@ -121,8 +112,8 @@ const Json* KeyReader::find(std::string_view name) {
 void KeyReader::read(std::span<const Key> keys, Deck& deck) {
   tables_.push_back(keys);
   for (const Key& key : keys) {
-    const Json* value = find(key.name);
-    const bool other = !key.unless.empty() && find(key.unless) != nullptr;
+    const Json* value = any(key.name);
+    const bool other = !key.unless.empty() && any(key.unless) != nullptr;
     if (value == nullptr && key.needed && !other) missing(key.name, what_to_give(key));
     if (key.member.set == nullptr) continue;
     if (value == nullptr) {
@@ -158,7 +149,7 @@ void KeyReader::defaulted(std::string_view name, const Json& value) {
 }
 
 void KeyReader::integer(std::string_view name, std::int64_t& field, IntRange range) {
-  const Json* value = find(name);
+  const Json* value = any(name);
   if (!value) return defaulted(name, field);
   const auto v = as_integer(*value);
   if (!v || *v < range.min || *v > range.max) refuse(name, *value, "must be " + describe(range));
@@ -170,24 +161,18 @@ void KeyReader::need_integer(std::string_view name, std::int64_t& field, IntRang
   integer(name, field, range);
 }
 
-void KeyReader::seed(std::string_view name, std::uint64_t& field) {
-  auto v = static_cast<std::int64_t>(field);
-  integer(name, v, {0, std::numeric_limits<std::uint32_t>::max()});
-  field = static_cast<std::uint64_t>(v);
-}
-
 void KeyReader::real(std::string_view name, double& field, RealRange range) {
-  const Json* value = find(name);
+  const Json* value = any(name);
   if (!value) return defaulted(name, field);
   field = real_of(origin_, key(name), *value, range);
 }
 
 void KeyReader::real(std::string_view name, std::optional<double>& field, RealRange range) {
-  if (const Json* value = find(name)) field = real_of(origin_, key(name), *value, range);
+  if (const Json* value = any(name)) field = real_of(origin_, key(name), *value, range);
 }
 
 void KeyReader::boolean(std::string_view name, bool& field) {
-  const Json* value = find(name);
+  const Json* value = any(name);
   if (!value) return defaulted(name, field);
   if (!value->is_boolean())
     refuse(name, *value,
@@ -198,7 +183,7 @@ void KeyReader::boolean(std::string_view name, bool& field) {
 }
 
 void KeyReader::text(std::string_view name, std::string& field) {
-  const Json* value = find(name);
+  const Json* value = any(name);
   if (!value) return defaulted(name, field);
   if (!value->is_string()) refuse(name, *value, "must be a string");
   field = value->get<std::string>();
@@ -212,7 +197,7 @@ void KeyReader::need_text(std::string_view name, std::string& field) {
 
 std::size_t KeyReader::word(std::string_view name, const std::vector<Word>& words,
                             std::size_t fallback) {
-  const Json* value = find(name);
+  const Json* value = any(name);
   if (!value) {
     defaulted(name, std::string(words[fallback].text));
     return fallback;
@@ -233,10 +218,6 @@ std::size_t KeyReader::word(std::string_view name, const std::vector<Word>& word
   const auto index = static_cast<std::size_t>(it - known.begin());
   if (words[index].later) not_modelled(name, *value, "use one of " + list);
   return index;
-}
-
-void KeyReader::later(std::string_view name, std::string_view remedy) {
-  if (const Json* value = find(name)) not_modelled(name, *value, remedy);
 }
 
 void KeyReader::finish(std::vector<std::string> (*elsewhere)(std::string_view name)) const {

@@ -48,22 +48,19 @@ class KeyReader {
   // Each function reads a key into `field`. If the key is absent, the field keeps its value, which
   // is recorded as a default. They throw DeckError.
   void integer(std::string_view name, std::int64_t& field, IntRange range);
-  void seed(std::string_view name, std::uint64_t& field);
   void real(std::string_view name, double& field, RealRange range);
   void real(std::string_view name, std::optional<double>& field, RealRange range);
   void boolean(std::string_view name, bool& field);
   void text(std::string_view name, std::string& field);
-  /// Reads one of the `values` of an enum, as `to_string` names them. `later` are names that are
-  /// known, but not modelled yet.
+  /// Reads one of the `values` of an enum, as `to_string` names them.
   template<class E>
-  void choice(std::string_view name, E& field, std::initializer_list<E> values,
-              std::initializer_list<std::string_view> later = {}) {
-    choice(name, field, std::vector<E>(values), later);
+  void choice(std::string_view name, E& field, std::initializer_list<E> values) {
+    choice(name, field, std::span<const E>(values));
   }
   /// Reads one of all values of an enum.
   template<class E>
   void choice(std::string_view name, E& field) {
-    choice(name, field, std::vector<E>(all_values<E>.begin(), all_values<E>.end()), {});
+    choice(name, field, std::span<const E>(all_values<E>));
   }
   /// Returns the index of the word in `words`. `fallback` is the index of the default.
   std::size_t word(std::string_view name, const std::vector<Word>& words, std::size_t fallback);
@@ -86,9 +83,8 @@ class KeyReader {
     read(inner);
     inner.finish();
   }
-  /// Refuses a key that a later version will have, if it is present.
-  void later(std::string_view name, std::string_view remedy);
 
+  const Json& object() const { return object_; }
   std::string key(std::string_view name) const { return join_key(key_, name); }
   Origin& origin() { return origin_; }
   // Throw DeckError about the value of a key, as the functions of Origin do.
@@ -109,18 +105,15 @@ class KeyReader {
 
  private:
   template<class E>
-  void choice(std::string_view name, E& field, const std::vector<E>& values,
-              std::initializer_list<std::string_view> later) {
+  void choice(std::string_view name, E& field, std::span<const E> values) {
     std::vector<Word> words;
     std::size_t fallback = 0;
     for (const E value : values) {
       if (value == field) fallback = words.size();
       words.push_back({to_string(value)});
     }
-    for (const std::string_view text : later) words.push_back({text, true});
     field = values[word(name, words, fallback)];
   }
-  const Json* find(std::string_view name);
   Json checked(const Key& key);
   void defaulted(std::string_view name, const Json& value);
 

@@ -73,23 +73,17 @@ class Candidates {
 
   std::vector<std::string> meant() const {
     constexpr std::size_t shortest_part = 3, shortest_within = 4;
-    if (auto found = all_that([&](const std::string& c) { return c == word_; }); !found.empty())
-      return found;
-    if (auto found = all_that([&](const std::string& c) { return has_the_parts_of(word_, c); });
-        !found.empty())
-      return found;
-    if (auto found = within(1); !found.empty()) return found;
     const std::string_view typed = inside(word_);
-    if (typed.size() >= shortest_part)
-      if (auto found = all_that([&](const std::string& c) { return begins_in(typed, c); });
-          !found.empty())
-        return found;
-    if (typed.size() >= shortest_within)
-      if (auto found = all_that([&](const std::string& c) { return has_text(c, typed); });
-          !found.empty())
-        return found;
-    if (auto found = contained(); !found.empty()) return found;
-    return within(most_slips(typed.size()));
+    auto found = all_that([&](const std::string& c) { return c == word_; });
+    if (found.empty())
+      found = all_that([&](const std::string& c) { return has_the_parts_of(word_, c); });
+    if (found.empty()) found = within(1);
+    if (found.empty() && typed.size() >= shortest_part)
+      found = all_that([&](const std::string& c) { return begins_in(typed, c); });
+    if (found.empty() && typed.size() >= shortest_within)
+      found = all_that([&](const std::string& c) { return has_text(c, typed); });
+    if (found.empty()) found = contained();
+    return found.empty() ? within(most_slips(typed.size())) : found;
   }
 
  private:
@@ -98,9 +92,7 @@ class Candidates {
     std::vector<std::string> found;
     for (std::size_t i = 0; i < known_.size(); ++i)
       if (fits(folded_[i])) found.push_back(known_[i]);
-    std::stable_sort(found.begin(), found.end(), [](const std::string& a, const std::string& b) {
-      return a.size() < b.size();
-    });
+    std::ranges::stable_sort(found, {}, [](const std::string& word) { return word.size(); });
     return found;
   }
 

@@ -72,4 +72,19 @@ std::string join_key(std::string_view parent, std::string_view name) {
   return fmt::format("{}.{}", parent, name);
 }
 
+std::pair<std::string_view, std::string_view> split_key(std::string_view path) {
+  const std::size_t dot = path.rfind('.');
+  if (dot == std::string_view::npos) return {{}, path};
+  return {path.substr(0, dot), path.substr(dot + 1)};
+}
+
+std::vector<std::string_view> split(std::string_view text, char separator) {
+  std::vector<std::string_view> parts;
+  for (std::size_t at = 0, end = 0; end != std::string_view::npos; at = end + 1) {
+    end = text.find(separator, at);
+    parts.push_back(text.substr(at, end - at));
+  }
+  return parts;
+}
+
 }  // namespace shardmark

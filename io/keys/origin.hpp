@@ -1,17 +1,43 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the values of a deck come from, so that a message names the file that the user must edit;
-// and the findings so far. One Origin accompanies one deck through all its sections.
+// and the findings so far: what was noticed besides errors, which `shardmark deck check` prints.
+// One Origin accompanies one deck through all its sections.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
+#include <core/enum_array.hpp>
 #include <io/json/json_source.hpp>
-#include <io/keys/finding.hpp>
 
 namespace shardmark {
+
+/// The kinds, in the order in which `deck check` lists them.
+enum class FindingKind : std::uint8_t {
+  warning,    // sound, but probably not what the user meant
+  assumed,    // a value that nothing states and that decides the plan, and how to state it
+  ignored,    // what DeepSpeed or PEFT does not know and silently ignores; so does ShardMark
+  no_effect,  // a known key that changes nothing at this stage or under this schedule
+  filled,     // "auto", and what Hugging Face's trainer or DeepSpeed make of it
+  derived,    // inferred from other keys, such as the batch triple
+  defaulted   // a key that is absent, and the value it took
+};
+template<>
+inline constexpr auto value_names<FindingKind> = name_list("warning", "assumed", "ignored",
+                                                           "no effect", "filled", "derived",
+                                                           "default");
+
+/// One remark about one key of a deck.
+struct Finding {
+  FindingKind kind;
+  std::string key;           // the path of the key in the deck, as `--set` takes it
+  std::string text;          // the reason, or the value
+  bool upper_bound = false;  // of what is assumed: the most that the value can be
+};
 
 /// The files that a deck was read from, and the findings about it.
 class Origin {
@@ -64,6 +90,10 @@ class Origin {
 
 /// Returns `a.b`, or one of the two if the other is empty.
 std::string join_key(std::string_view parent, std::string_view name);
+/// Returns the path above the last part of a path, and that part: "a.b" and "c" of "a.b.c".
+std::pair<std::string_view, std::string_view> split_key(std::string_view path);
+/// Returns the parts of a text between separators: one more than there are separators.
+std::vector<std::string_view> split(std::string_view text, char separator);
 /// Returns whether `key` is `parent` or lies below it.
 bool within(std::string_view key, std::string_view parent);
 

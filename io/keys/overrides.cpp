@@ -28,17 +28,6 @@ std::string dotted(std::string_view key) {
   return result;
 }
 
-std::vector<std::string> split(const std::string& key) {
-  std::vector<std::string> parts(1);
-  for (const char c : key) {
-    if (c == '.')
-      parts.emplace_back();
-    else
-      parts.back() += c;
-  }
-  return parts;
-}
-
 std::optional<std::size_t> index_of(const std::string& part) {
   std::size_t index = 0;
   const char* end = part.data() + part.size();
@@ -71,7 +60,7 @@ Override parse_override(const std::string& argument) {
     throw DeckError(
         fmt::format("--set {}: must be key.path=value, as in --set run.steps=10", shown(argument)));
   Override result{dotted(std::string_view(argument).substr(0, equals)), {}};
-  const std::vector<std::string> parts = split(result.key);
+  const std::vector<std::string_view> parts = split(result.key, '.');
   if (std::find(parts.begin(), parts.end(), "") != parts.end())
     throw DeckError(fmt::format(
         "--set {}: a part of the key path is empty: write it like run.steps", shown(argument)));
@@ -93,7 +82,8 @@ Override parse_override(const std::string& argument) {
 void apply_override(Json& deck, const Override& override_) {
   Json* at = &deck;
   std::string above;
-  for (const std::string& part : split(override_.key)) {
+  for (const std::string_view piece : split(override_.key, '.')) {
+    const std::string part(piece);
     if (at->is_null() && above.empty()) *at = Json::object();
     const auto stop = [&](std::string_view why) {
       throw DeckError(fmt::format("--set {}={}: {} = {}: {}", shown(override_.key),

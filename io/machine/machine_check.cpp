@@ -70,8 +70,7 @@ void check_level(const NetworkLevel& n, std::size_t i, Sentences& said) {
 
 void require_ranks(const Machine& m, const std::string& path, int ranks, int ranks_per_node) {
   const auto has_level = [&](bool between) {
-    return std::any_of(m.network.begin(), m.network.end(),
-                       [&](const NetworkLevel& n) { return n.between_nodes == between; });
+    return std::ranges::find(m.network, between, &NetworkLevel::between_nodes) != m.network.end();
   };
   const bool shares_node = std::min(ranks, ranks_per_node) > 1;
   if (shares_node && has_level(true) && !has_level(false))

@@ -37,8 +37,7 @@ std::vector<ShippedMachine> shipped_machines() {
   for (const std::string& path : shipped_files(machines_kind))
     machines.push_back(
         {std::filesystem::path(path).stem().string(), path, read_machine_file(path)});
-  std::sort(machines.begin(), machines.end(),
-            [](const ShippedMachine& a, const ShippedMachine& b) { return a.name < b.name; });
+  std::ranges::sort(machines, {}, &ShippedMachine::name);
   return machines;
 }
 

@@ -16,8 +16,8 @@ namespace {
 
 PartPlace place_in(const FileGroup& group, const CheckpointSpec& spec, const std::string& folder) {
   PartPlace place = group.place(folder);
-  place.access.alignment_bytes = spec.alignment_bytes;
-  place.access.hints = spec.hints;
+  place.alignment_bytes = spec.alignment_bytes;
+  place.hints = spec.hints;
   return place;
 }
 

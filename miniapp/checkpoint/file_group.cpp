@@ -58,7 +58,7 @@ FileGroup::FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
   }
   const CheckpointPart& own = parts_[peers.rank()];
   place_.path = files_[mine].name;
-  place_.access.comm = comm_;
+  place_.comm = comm_;
   place_.offset = own.offset, place_.elems = own.elems, place_.first_block = own.first_block;
 }
 

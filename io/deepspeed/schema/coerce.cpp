@@ -14,17 +14,6 @@
 namespace shardmark {
 namespace {
 
-std::vector<std::string> split_words(std::string_view words) {
-  std::vector<std::string> result(1);
-  for (const char c : words) {
-    if (c == '|')
-      result.emplace_back();
-    else
-      result.back() += c;
-  }
-  return result;
-}
-
 std::string_view trimmed(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\n\r");
   if (first == std::string_view::npos) return {};
@@ -117,7 +106,7 @@ bool in_range(const RealRange& range, double v) {
 std::optional<Json> coerce_integer(const Key& key, const Json& value) {
   const auto v = saturated_integer(value);
   if (!v || !in_range(key.range, static_cast<double>(*v))) return std::nullopt;
-  const auto words = split_words(key.words);
+  const auto words = split(key.words, '|');
   if (!key.words.empty() &&
       std::find(words.begin(), words.end(), std::to_string(*v)) == words.end())
     return std::nullopt;
@@ -128,17 +117,16 @@ std::optional<Json> coerce_word(const Key& key, const Json& value) {
   if (!value.is_string()) return std::nullopt;
   auto text = value.get<std::string>();
   if (key.type == KeyType::word_any_case) text = lower_case(text);
-  const auto words = split_words(key.words);
+  const auto words = split(key.words, '|');
   const bool is_known = std::find(words.begin(), words.end(), text) != words.end();
   return is_known ? std::optional<Json>(std::move(text)) : std::nullopt;
 }
 
 // Whether an array has only words of its key, if the key lists any.
 bool all_known(const Key& key, const Json& array) {
-  const auto words = split_words(key.words);
+  const auto words = split(key.words, '|');
   return key.words.empty() || std::all_of(array.begin(), array.end(), [&](const Json& item) {
-           return item.is_string() &&
-                  std::find(words.begin(), words.end(), item.get<std::string>()) != words.end();
+           return std::find(words.begin(), words.end(), item) != words.end();
          });
 }
 
@@ -157,14 +145,12 @@ bool nullable(const Key& key) {
 }
 
 std::string quoted_list(const Key& key) {
-  const auto words = split_words(key.words);
+  const auto words = split(key.words, '|');
   std::string list;
   for (std::size_t i = 0; i < words.size(); ++i) {
     if (i > 0) list += i + 1 == words.size() ? " or " : ", ";
-    if (words[i].empty())
-      list += "null";
-    else
-      list += key.type == KeyType::integer ? words[i] : fmt::format("\"{}\"", words[i]);
+    const std::string_view quote = key.type == KeyType::integer ? "" : "\"";
+    list += words[i].empty() ? "null" : fmt::format("{}{}{}", quote, words[i], quote);
   }
   return list;
 }

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include <io/deepspeed/schema/key_table.hpp>
+#include <io/keys/origin.hpp>
 
 namespace shardmark {
 namespace {
@@ -119,12 +120,10 @@ const Section& ds_section(std::string_view path, std::string_view owner) {
 }
 
 const Key* ds_key(std::string_view path) {
-  const std::size_t dot = path.rfind('.');
-  const bool top_level = dot == std::string_view::npos;
+  const auto [parent, name] = split_key(path);
   for (const Section& section : ds_sections())
-    if (section.path == (top_level ? std::string_view() : path.substr(0, dot)))
-      if (const Key* key = find_key(section.keys, top_level ? path : path.substr(dot + 1)))
-        return key;
+    if (section.path == parent)
+      if (const Key* key = find_key(section.keys, name)) return key;
   return nullptr;
 }
 

@@ -24,12 +24,12 @@ constexpr Key offload_param[] = {
         .changes(three),
     Key("nvme_path", text, "null", "the folder of the files of device nvme").used(three),
     Key("buffer_count", in<to_params, &Offload::buffer_count>,
-        "the buffers on the host that files are read into").or_else("5").at_least(0, "buffers")
+        "the buffers on the host that files are read into").or_else("5").at_least(0)
         .used(three),
     Key("buffer_size", in<to_params, &Offload::buffer_size>, "the elements per buffer")
-        .or_else("100000000").at_least(0, "elements").used(three),
+        .or_else("100000000").at_least(0).used(three),
     Key("max_in_cpu", in<to_params, &Offload::max_in_cpu>, "the elements that stay in host memory")
-        .or_else("1000000000").at_least(0, "elements").used(three),
+        .or_else("1000000000").at_least(0).used(three),
     Key("pin_memory", in<to_params, &Offload::pin_memory>, "buffers on the host are page-locked")
         .used(three),
 };
@@ -39,7 +39,7 @@ constexpr Key offload_optimizer[] = {
         .changes(one_up),
     Key("nvme_path", text, "null", "the folder of the files of device nvme").used(three),
     Key("buffer_count", in<to_states, &Offload::buffer_count>,
-        "the buffers on the host that files are read into").at_least(0, "buffers").used(three),
+        "the buffers on the host that files are read into").at_least(0).used(three),
     Key("pin_memory", in<to_states, &Offload::pin_memory>, "buffers on the host are page-locked")
         .used(one_up),
     Key("pipeline_read", in<to_states, &Offload::pipeline_read>,

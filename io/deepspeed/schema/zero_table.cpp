@@ -12,8 +12,6 @@ namespace {
 using enum KeyType;
 using K = ZeroKnobs;
 
-constexpr std::string_view elements = "elements";
-
 // clang-format off
 constexpr Key zero_keys[] = {
     Key("stage", in<&ZeroSpec::stage>, "what the ranks share: nothing, states, gradients too, all")
@@ -23,7 +21,7 @@ constexpr Key zero_keys[] = {
     Key("reduce_scatter", in<&K::reduce_scatter>, "each rank gets its slice of a reduced bucket")
         .tunes(one_up),
     Key("reduce_bucket_size", in<&K::reduce_bucket_size>, "the elements of the gradient bucket")
-        .at_least(1, elements).filled_by("hf").tunes(one_up),
+        .at_least(1).filled_by("hf").tunes(one_up),
     Key("compute_grad_norm", in<&K::compute_grad_norm>, "the norm of all gradients is computed")
         .tunes(one_two),
     Key("parameter_alignment", in<&K::parameter_alignment>,
@@ -31,7 +29,7 @@ constexpr Key zero_keys[] = {
     Key("use_multi_rank_bucket_allreduce", in<&K::use_multi_rank_bucket_allreduce>,
         "a bucket is all-reduced, not reduced to each owner").tunes(one_two),
     Key("allgather_partitions", boolean, "true").dead(),
-    Key("allgather_bucket_size", integer, "500000000").at_least(0, elements).dead(),
+    Key("allgather_bucket_size", integer, "500000000").at_least(0).dead(),
     Key("overlap_comm", in<&K::overlap_comm>, "gradients are reduced while backward runs")
         .of_type(boolean_or_null).or_else("null").tunes(one_up),
     Key("load_from_fp32_weights", boolean, "true"),
@@ -42,7 +40,7 @@ constexpr Key zero_keys[] = {
         "optimizer states are kept on the host or in files").of_type(object_or_null).used(one_up),
     Key("zenflow", object_or_null, "null").refused(one_up),
     Key("sub_group_size", in<&K::sub_group_size>,
-        "the elements per rank that the optimizer updates at once").at_least(0, elements)
+        "the elements per rank that the optimizer updates at once").at_least(0)
         .tunes(three),
     Key("cpu_offload_param", boolean_or_null, "null", "the older spelling of offload_param")
         .changes(three),
@@ -51,19 +49,19 @@ constexpr Key zero_keys[] = {
         .changes(one_up),
     Key("prefetch_bucket_size", in<&K::prefetch_bucket_size>,
         "how many elements to request ahead at each module visit")
-        .also("stage3_prefetch_bucket_size").at_least(0, elements).filled_by("hf").tunes(three),
+        .also("stage3_prefetch_bucket_size").at_least(0).filled_by("hf").tunes(three),
     Key("param_persistence_threshold", in<&K::param_persistence_threshold>,
         "tensors up to this size stay gathered").also("stage3_param_persistence_threshold")
-        .at_least(0, elements).filled_by("hf").tunes(three),
+        .at_least(0).filled_by("hf").tunes(three),
     Key("model_persistence_threshold", in<&K::model_persistence_threshold>,
         "how many elements may persist in total").also("stage3_model_persistence_threshold")
-        .at_least(0, elements).tunes(three),
+        .at_least(0).tunes(three),
     Key("max_live_parameters", in<&K::max_live_parameters>,
         "how many gathered elements stop further prefetches").also("stage3_max_live_parameters")
-        .at_least(0, elements).tunes(three),
+        .at_least(0).tunes(three),
     Key("max_reuse_distance", in<&K::max_reuse_distance>,
         "a parameter that is used again within so many elements is not released")
-        .also("stage3_max_reuse_distance").at_least(0, elements).tunes(three),
+        .also("stage3_max_reuse_distance").at_least(0).tunes(three),
     Key("gather_16bit_weights_on_model_save", boolean, "false")
         .also("stage3_gather_16bit_weights_on_model_save").inert(three),
     Key("module_granularity_threshold", in<&K::leaves, &LeafModules::granularity>,
@@ -80,7 +78,7 @@ constexpr Key zero_keys[] = {
     Key("round_robin_gradients", in<&K::round_robin_gradients>,
         "assigns parameters to ranks in turn").tunes(one_two),
     Key("zero_hpz_partition_size", in<&K::hpz_partition_size>,
-        "the ranks that share a secondary copy of the parameters").at_least(0, "ranks")
+        "the ranks that share a secondary copy of the parameters").at_least(0)
         .changes(three),
     Key("zero_quantized_weights", in<&K::quantized_weights>,
         "parameters are gathered as int8 with fp32 scales").changes(three),

@@ -103,7 +103,7 @@ class Faults : public ::testing::TestWithParam<bool> {
     PartPlace p;
     const int rank = world_rank();
     p.path = folder + "/" + manifest(1).files[shared() ? 0 : static_cast<std::size_t>(rank)].name;
-    p.access.comm = shared() ? MPI_COMM_WORLD : MPI_COMM_NULL;
+    p.comm = shared() ? MPI_COMM_WORLD : MPI_COMM_NULL;
     const int ranks = shared() ? world_size() : 1;
     p.offset = shared() ? rank * elems : 0;
     p.first_block = shared() ? rank : 0;

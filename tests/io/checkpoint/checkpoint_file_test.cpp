@@ -72,7 +72,7 @@ class Checkpoint {
     f.name = "rank" + std::to_string(rank) + ".h5";
     PartPlace place;
     place.path = folder.path(f.name);
-    place.access.alignment_bytes = 4096;
+    place.alignment_bytes = 4096;
     place.elems = place.file_elems = part.elems;
     place.file_blocks = checksum_blocks(part.elems);
     const WrittenPart written = write_part(place, sources);

@@ -43,8 +43,8 @@ TEST(SharedFile, is_written_by_all_and_read_by_anyone) {
   const int rank = world_rank(), size = world_size();
   PartPlace place;
   place.path = shared.folder + "/all.h5";
-  place.access.comm = MPI_COMM_WORLD;
-  place.access.alignment_bytes = 4096;
+  place.comm = MPI_COMM_WORLD;
+  place.alignment_bytes = 4096;
   Manifest m;
   std::int64_t first = 0;
   for (int r = 0; r < size; ++r) {
@@ -94,7 +94,7 @@ TEST(SharedFile, what_fails_on_one_rank_fails_on_all) {
   const SharedFile shared;
   PartPlace place;
   place.path = shared.folder + "/missing/all.h5";
-  place.access.comm = MPI_COMM_WORLD;
+  place.comm = MPI_COMM_WORLD;
   const std::string what = message_of<IoError>([&] { write_part(place, {}); });
   EXPECT_NE(what.find(place.path), std::string::npos) << what;
 }

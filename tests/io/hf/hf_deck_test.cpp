@@ -10,6 +10,16 @@
 namespace shardmark::test::hf_deck_test {
 namespace {
 
+// Whether this build has yaml-cpp.
+bool reads_yaml() {
+  try {
+    (void)parse_yaml("a: 1", "text");
+    return true;
+  } catch (const DeckError&) {
+    return false;
+  }
+}
+
 const std::string zero = "deepspeed.zero_optimization.";
 const std::string rates = "deepspeed.scheduler.params.";
 
