@@ -9,12 +9,11 @@
 namespace shardmark {
 
 std::optional<double> CounterEnergy::phase_error(EnergyPhase phase, const PhaseSpans& spans) const {
-  if (!phases[phase] || spans[phase].count == 0) return std::nullopt;
+  if (!phases.contains(phase) || spans[phase].count == 0) return std::nullopt;
   double most_watts = 0;
-  for (const EnergyPhase p : all_values<EnergyPhase>)
-    if (phases[p] && spans[p].seconds > 0)
-      most_watts = std::max(most_watts, *phases[p] / spans[p].seconds);
-  const double per_span = *phases[phase] / static_cast<double>(spans[phase].count);
+  for (const auto& [p, of_phase] : phases)
+    if (spans[p].seconds > 0) most_watts = std::max(most_watts, of_phase / spans[p].seconds);
+  const double per_span = phases.at(phase) / static_cast<double>(spans[phase].count);
   if (per_span <= 0) return std::nullopt;
   return (steps.update_s * most_watts + steps.joules) / per_span;
 }
@@ -22,7 +21,7 @@ std::optional<double> CounterEnergy::phase_error(EnergyPhase phase, const PhaseS
 std::optional<double> CounterEnergy::phase_joules(EnergyPhase phase,
                                                   const PhaseSpans& spans) const {
   const auto error = phase_error(phase, spans);
-  return error && *error <= most_phase_error ? phases[phase] : std::nullopt;
+  return error && *error <= most_phase_error ? std::optional(phases.at(phase)) : std::nullopt;
 }
 
 double CounterEnergy::error(double seconds) const {
@@ -49,10 +48,7 @@ void EnergyCounter::sample() {
 void EnergyCounter::change_phase(std::optional<EnergyPhase> ended) {
   sample();
   const double all = energy_.joules + in_pauses_;
-  if (ended) {
-    std::optional<double>& joules = energy_.phases[*ended];
-    joules = joules.value_or(0) + all - at_change_;
-  }
+  if (ended) energy_.phases[*ended] += all - at_change_;
   at_change_ = all;
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,9 +50,8 @@ struct CounterEnergy {
   EnergyPart part = EnergyPart::processor;
   double joules = 0;  // but those between pause() and resume()
   CounterSteps steps{};
-  /// Joules between the readings at the ends of a phase; empty where there was none.
-  EnumArray<EnergyPhase, std::optional<double>> phases{};
-  std::int64_t pieces = 1;  // into which pauses divide what `joules` are of
+  std::map<EnergyPhase, double> phases{};  // joules between the readings at the ends of a phase
+  std::int64_t pieces = 1;                 // into which pauses divide what `joules` are of
 
   /// By how much of themselves the joules of `seconds` may be wrong, since a count is up to an
   /// update old at the ends of each span. 0 if `seconds` is 0.

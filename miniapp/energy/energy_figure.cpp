@@ -12,69 +12,17 @@
 
 namespace shardmark {
 
-namespace {
-
-constexpr double least_said_error = 0.01;
-
 using Json = nlohmann::json;
 
-Json to_json(const PhaseReadings& p) {
-  Json spans = Json::array();
-  for (const PhaseSpan& span : p.spans) spans.push_back({span.count, span.seconds});
-  return {{"spans", spans}, {"refused", p.refused}, {"ends", p.ends}, {"seconds", p.seconds}};
+// What nodes send to each other.
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseSpan, count, seconds)
+static void from_json(const Json& json, PhaseSpans& spans) {
+  json.get_to(static_cast<PhaseSpans::Elements&>(spans));
 }
-
-Json to_json(const CounterEnergy& c) {
-  Json phases = Json::array();
-  for (const auto& joules : c.phases) phases.push_back(joules ? Json(*joules) : Json());
-  return {c.name, c.source, static_cast<int>(c.part), c.joules, c.steps.update_s, c.steps.joules,
-          phases, c.pieces};
-}
-
-Json to_json(const EnergyMeters& meters, const PhaseReadings& phases, const std::string& host,
-             int ranks) {
-  Json counters = Json::array();
-  for (const CounterEnergy& c : meters.energy()) counters.push_back(to_json(c));
-  return {{"host", host},
-          {"ranks", ranks},
-          {"counters", counters},
-          {"missing", meters.missing()},
-          {"phases", to_json(phases)}};
-}
-
-PhaseReadings readings_of(const Json& json) {
-  PhaseReadings p;
-  for (std::size_t i = 0; i < p.spans.size(); ++i)
-    p.spans[i] = {json.at("spans").at(i).at(0), json["spans"][i].at(1)};
-  p.refused = json.at("refused");
-  p.ends = json.at("ends");
-  p.seconds = json.at("seconds");
-  return p;
-}
-
-CounterEnergy counter_of(const Json& json) {
-  CounterEnergy c{json.at(0),
-                  json.at(1),
-                  static_cast<EnergyPart>(json.at(2).get<int>()),
-                  json.at(3),
-                  {json.at(4), json.at(5)}};
-  for (std::size_t i = 0; i < c.phases.size(); ++i)
-    if (const Json& joules = json.at(6).at(i); !joules.is_null()) c.phases[i] = joules;
-  c.pieces = json.at(7);
-  return c;
-}
-
-NodeEnergy node_of(const Json& json) {
-  NodeEnergy node;
-  node.host = json.at("host");
-  node.ranks = json.at("ranks");
-  node.missing = json.at("missing");
-  node.phases = readings_of(json.at("phases"));
-  for (const Json& c : json.at("counters")) node.counters.push_back(counter_of(c));
-  return node;
-}
-
-}  // namespace
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(PhaseReadings, spans, refused, ends, seconds)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CounterSteps, update_s, joules)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(CounterEnergy, name, source, part, joules, steps, phases, pieces)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(NodeEnergy, host, ranks, counters, missing, phases)
 
 bool NodeEnergy::whole() const {
   return std::ranges::any_of(counters,
@@ -132,43 +80,14 @@ EnergyFigure collect_energy(const EnergyMeters* meters, const PhaseMeter* phases
   EnergyFigure figure;
   figure.seconds = seconds;
   figure.tokens = tokens;
-  const std::string mine = meters != nullptr && phases != nullptr
-                               ? to_json(*meters, phases->readings(), host, ranks_of_node)
-                                     .dump(-1, ' ', true, Json::error_handler_t::replace)
-                               : "";
+  std::string mine;
+  if (meters != nullptr && phases != nullptr)
+    mine = Json(NodeEnergy{host, ranks_of_node, meters->energy(), meters->missing(),
+                           phases->readings()})
+               .dump(-1, ' ', true, Json::error_handler_t::replace);
   for (const std::string& text : peers.gather(mine))
-    if (!text.empty()) figure.nodes.push_back(node_of(Json::parse(text)));
+    if (!text.empty()) figure.nodes.push_back(Json::parse(text));
   return figure;
-}
-
-std::string describe(const EnergyFigure& f) {
-  std::string text = "\nEnergy, timed steps\n";
-  std::set<std::string> missing;
-  for (const NodeEnergy& node : f.nodes) {
-    std::vector<std::string> counters;
-    for (const CounterEnergy& c : node.counters)
-      counters.push_back(fmt::format("{} {:.4g} J ({})", c.name, c.joules, c.source));
-    if (const auto joules = node.joules())
-      text += fmt::format("  {}  {:.4g} J, {:.4g} J per rank: {}\n", node.host, *joules,
-                          *joules / node.ranks, join(counters, ", "));
-    missing.insert(node.missing.begin(), node.missing.end());
-  }
-  if (const auto joules = f.joules()) {
-    text += fmt::format("  in all {:.4g} J", *joules);
-    if (f.error() >= least_said_error) text += fmt::format(" (± {:.2g} %)", f.error() * 100);
-    if (f.seconds > 0) text += fmt::format(", {:.4g} W", *joules / f.seconds);
-    if (f.tokens > 0) text += fmt::format(", {:.4g} J per token", *joules / f.tokens);
-    text += f.whole() ? " of whole nodes\n"
-                      : fmt::format(
-                            " of a part of each node: {}; fans, network and what else has "
-                            "no counter are not in it\n",
-                            f.parts());
-    if (f.error() > most_energy_error)
-      text += "  no joules_per_token: the timed steps are too short for these counters\n";
-  }
-  text += describe_phases(f);
-  for (const std::string& reason : missing) text += fmt::format("  not measured: {}\n", reason);
-  return text;
 }
 
 namespace {
@@ -184,8 +103,9 @@ std::string why_unresolved(const NodeEnergy& node, EnergyPhase phase, const std:
       return fmt::format(
           "phases of {} are shorter than {:.0f} intervals of the counter, of {} each",
           duration(span.mean_s()), 1 / most_phase_error, duration(c.steps.update_s));
-    if (!c.phases[phase]) return "in the last warm-up step, phases were too short for the counter";
-    return fmt::format("{:.3g} J in {} are too little for the counter", *c.phases[phase],
+    if (!c.phases.contains(phase))
+      return "in the last warm-up step, phases were too short for the counter";
+    return fmt::format("{:.3g} J in {} are too little for the counter", c.phases.at(phase),
                        plural(span.count, "phase"));
   }
   return {};
@@ -235,6 +155,11 @@ std::vector<std::string> EnergyFigure::unresolved() const {
   return sentences;
 }
 
+namespace {
+
+constexpr double least_said_error = 0.01;
+
+// The lines about the phases.
 std::string describe_phases(const EnergyFigure& f) {
   std::string text;
   const auto line = [&](const std::string& source, const std::string& name) {
@@ -249,13 +174,44 @@ std::string describe_phases(const EnergyFigure& f) {
   for (const std::string& source : sources) line(source, source);
   if (sources.size() > 1) line("", "in all");
   for (const std::string& sentence : f.unresolved()) text += fmt::format("  {}\n", sentence);
-  const auto most = std::ranges::max_element(f.nodes, [](const NodeEnergy& a, const NodeEnergy& b) {
-    return a.phases.seconds < b.phases.seconds;
-  });
+  const auto most = std::ranges::max_element(
+      f.nodes, {}, [](const NodeEnergy& node) { return node.phases.seconds; });
   if (most != f.nodes.end() && most->phases.ends > 0 && f.seconds > 0)
     text += fmt::format(
         "  reading the counters at {} ends of phases took {}, {:.2g} % of the timed steps\n",
         most->phases.ends, duration(most->phases.seconds), most->phases.seconds / f.seconds * 100);
+  return text;
+}
+
+}  // namespace
+
+std::string describe(const EnergyFigure& f) {
+  std::string text = "\nEnergy, timed steps\n";
+  std::set<std::string> missing;
+  for (const NodeEnergy& node : f.nodes) {
+    std::vector<std::string> counters;
+    for (const CounterEnergy& c : node.counters)
+      counters.push_back(fmt::format("{} {:.4g} J ({})", c.name, c.joules, c.source));
+    if (const auto joules = node.joules())
+      text += fmt::format("  {}  {:.4g} J, {:.4g} J per rank: {}\n", node.host, *joules,
+                          *joules / node.ranks, join(counters, ", "));
+    missing.insert(node.missing.begin(), node.missing.end());
+  }
+  if (const auto joules = f.joules()) {
+    text += fmt::format("  in all {:.4g} J", *joules);
+    if (f.error() >= least_said_error) text += fmt::format(" (± {:.2g} %)", f.error() * 100);
+    if (f.seconds > 0) text += fmt::format(", {:.4g} W", *joules / f.seconds);
+    if (f.tokens > 0) text += fmt::format(", {:.4g} J per token", *joules / f.tokens);
+    text += f.whole() ? " of whole nodes\n"
+                      : fmt::format(
+                            " of a part of each node: {}; fans, network and what else has "
+                            "no counter are not in it\n",
+                            f.parts());
+    if (f.error() > most_energy_error)
+      text += "  no joules_per_token: the timed steps are too short for these counters\n";
+  }
+  text += describe_phases(f);
+  for (const std::string& reason : missing) text += fmt::format("  not measured: {}\n", reason);
   return text;
 }
 

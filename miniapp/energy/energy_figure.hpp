@@ -65,7 +65,5 @@ EnergyFigure collect_energy(const EnergyMeters* meters, const PhaseMeter* phases
 
 /// The lines of the report.
 std::string describe(const EnergyFigure& figure);
-/// Those of them about the phases.
-std::string describe_phases(const EnergyFigure& figure);
 
 }  // namespace shardmark

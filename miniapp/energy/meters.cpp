@@ -91,6 +91,73 @@ class FileCounter : public EnergyCounter {
   double unit_, range_;
 };
 
+// Returns the function `name` of the library. Throws std::runtime_error if the library does not
+// have it.
+template<class Function>
+Function function_of(void* library, const char* name) {
+  void* found = ::dlsym(library, name);
+  if (found == nullptr) throw std::runtime_error(fmt::format("NVML has no {}", name));
+  return reinterpret_cast<Function>(found);
+}
+
+void require(int status, const char* name) {
+  if (status != 0) throw std::runtime_error(fmt::format("{} failed with {}", name, status));
+}
+
+/// NVIDIA's management library, loaded while the program runs, so that a build needs neither its
+/// header nor a GPU.
+class Nvml {
+ public:
+  /// Throws std::runtime_error if the library or one of its functions is not there, or if the
+  /// driver does not answer.
+  explicit Nvml(const std::string& library)
+      : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
+    if (library_ == nullptr) throw std::runtime_error(library + " is not there");
+    try {
+      const auto init = function_of<Call>(library_, "nvmlInit_v2");
+      const auto count = function_of<int (*)(unsigned*)>(library_, "nvmlDeviceGetCount_v2");
+      const auto handle =
+          function_of<int (*)(unsigned, void**)>(library_, "nvmlDeviceGetHandleByIndex_v2");
+      energy_ = function_of<Energy>(library_, "nvmlDeviceGetTotalEnergyConsumption");
+      const auto shutdown = function_of<Call>(library_, "nvmlShutdown");
+      require(init(), "nvmlInit_v2");
+      shutdown_ = shutdown;
+      unsigned devices = 0;
+      require(count(&devices), "nvmlDeviceGetCount_v2");
+      handles_.resize(devices);
+      for (unsigned i = 0; i < devices; ++i)
+        require(handle(i, &handles_[i]), "nvmlDeviceGetHandleByIndex_v2");
+    } catch (...) {
+      if (shutdown_ != nullptr) static_cast<void>(shutdown_());
+      ::dlclose(library_);
+      throw;
+    }
+  }
+  ~Nvml() {
+    static_cast<void>(shutdown_());
+    ::dlclose(library_);
+  }
+  Nvml(const Nvml&) = delete;
+  Nvml& operator=(const Nvml&) = delete;
+
+  unsigned devices() const { return static_cast<unsigned>(handles_.size()); }
+  /// Joules since the driver was loaded. Throws std::runtime_error, for example for a GPU that is
+  /// older than Volta.
+  double joules(unsigned device) const {
+    unsigned long long millijoules = 0;
+    require(energy_(handles_.at(device), &millijoules), "nvmlDeviceGetTotalEnergyConsumption");
+    return static_cast<double>(millijoules) * 1e-3;
+  }
+
+ private:
+  using Energy = int (*)(void*, unsigned long long*);
+  using Call = int (*)();
+  void* library_ = nullptr;
+  Energy energy_ = nullptr;
+  Call shutdown_ = nullptr;
+  std::vector<void*> handles_;
+};
+
 class GpuCounter : public EnergyCounter {
  public:
   GpuCounter(std::shared_ptr<Nvml> nvml, unsigned device)
@@ -251,58 +318,6 @@ std::vector<CounterEnergy> EnergyMeters::energy() const {
   std::vector<CounterEnergy> all;
   for (const auto& counter : counters_) all.push_back(counter->energy());
   return all;
-}
-
-namespace {
-
-// Returns the function `name` of the library. Throws std::runtime_error if the library does not
-// have it.
-template<class Function>
-Function function_of(void* library, const char* name) {
-  void* found = ::dlsym(library, name);
-  if (found == nullptr) throw std::runtime_error(fmt::format("NVML has no {}", name));
-  return reinterpret_cast<Function>(found);
-}
-
-void require(int status, const char* name) {
-  if (status != 0) throw std::runtime_error(fmt::format("{} failed with {}", name, status));
-}
-
-}  // namespace
-
-Nvml::Nvml(const std::string& library)
-    : library_(::dlopen(library.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-  if (library_ == nullptr) throw std::runtime_error(library + " is not there");
-  try {
-    const auto init = function_of<Call>(library_, "nvmlInit_v2");
-    const auto count = function_of<int (*)(unsigned*)>(library_, "nvmlDeviceGetCount_v2");
-    const auto handle =
-        function_of<int (*)(unsigned, void**)>(library_, "nvmlDeviceGetHandleByIndex_v2");
-    energy_ = function_of<Energy>(library_, "nvmlDeviceGetTotalEnergyConsumption");
-    const auto shutdown = function_of<Call>(library_, "nvmlShutdown");
-    require(init(), "nvmlInit_v2");
-    shutdown_ = shutdown;
-    unsigned devices = 0;
-    require(count(&devices), "nvmlDeviceGetCount_v2");
-    handles_.resize(devices);
-    for (unsigned i = 0; i < devices; ++i)
-      require(handle(i, &handles_[i]), "nvmlDeviceGetHandleByIndex_v2");
-  } catch (...) {
-    if (shutdown_ != nullptr) static_cast<void>(shutdown_());
-    ::dlclose(library_);
-    throw;
-  }
-}
-
-Nvml::~Nvml() {
-  static_cast<void>(shutdown_());
-  ::dlclose(library_);
-}
-
-double Nvml::joules(unsigned device) const {
-  unsigned long long millijoules = 0;
-  require(energy_(handles_.at(device), &millijoules), "nvmlDeviceGetTotalEnergyConsumption");
-  return static_cast<double>(millijoules) * 1e-3;
 }
 
 }  // namespace shardmark

@@ -5,8 +5,6 @@
 //   hwmon        /sys/class/hwmon/*/energy*_input: µJ; only where powercap cannot be read
 //   pm_counters  /sys/cray/pm_counters/energy, …: J, of the whole node and of its parts
 //   nvml         nvmlDeviceGetTotalEnergyConsumption of every GPU that the driver shows: mJ
-// NVIDIA's management library, loaded while the program runs, so that a build needs neither its
-// header nor a GPU.
 #pragma once
 
 #include <cstdint>
@@ -60,30 +58,6 @@ class EnergyMeters {
   std::vector<std::string> missing_;
   std::set<const EnergyCounter*> following_;  // read at the ends of phases
   std::int64_t sampled_ns_ = 0;
-};
-
-/// The library, from construction to destruction.
-class Nvml {
- public:
-  /// Throws std::runtime_error if the library or one of its functions is not there, or if the
-  /// driver does not answer.
-  explicit Nvml(const std::string& library);
-  ~Nvml();
-  Nvml(const Nvml&) = delete;
-  Nvml& operator=(const Nvml&) = delete;
-
-  unsigned devices() const { return static_cast<unsigned>(handles_.size()); }
-  /// Joules since the driver was loaded. Throws std::runtime_error, for example for a GPU that is
-  /// older than Volta.
-  double joules(unsigned device) const;
-
- private:
-  using Energy = int (*)(void*, unsigned long long*);
-  using Call = int (*)();
-  void* library_ = nullptr;
-  Energy energy_ = nullptr;
-  Call shutdown_ = nullptr;
-  std::vector<void*> handles_;
 };
 
 }  // namespace shardmark

@@ -61,7 +61,7 @@ TEST_F(Energy, OfPausesIsNotCounted) {
   m.sample(true);
   const NodeEnergy node = node_of(m);
   EXPECT_NEAR(*node.joules(), 1.5, 1e-9);
-  EXPECT_NEAR(*node.counters[0].phases[EnergyPhase::checkpoint], 1, 1e-9);
+  EXPECT_NEAR(node.counters[0].phases.at(EnergyPhase::checkpoint), 1, 1e-9);
   // Each of the two spans may be wrong by an update of 1 ms.
   EnergyFigure figure;
   figure.nodes = {node};

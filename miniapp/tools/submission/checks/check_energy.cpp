@@ -65,9 +65,10 @@ NodeEnergy reported_node(const ReportReader& node, double timed_s, Findings& fin
     findings.is_time({name, counter.joules});
     double sum = 0;
     for (const EnergyPhase p : all_values<EnergyPhase>) {
-      counter.phases[p] = optional_number(one, fmt::format("/phases/{}", to_string(p)));
-      findings.is_time({name, counter.phases[p].value_or(0)});
-      if (p != EnergyPhase::checkpoint) sum += counter.phases[p].value_or(0);
+      const auto joules = optional_number(one, fmt::format("/phases/{}", to_string(p)));
+      if (joules) counter.phases[p] = *joules;
+      findings.is_time({name, joules.value_or(0)});
+      if (p != EnergyPhase::checkpoint) sum += joules.value_or(0);
     }
     findings.at_most({"the phases of " + name, sum}, {"the counter", counter.joules});
     energy.counters.push_back(counter);
