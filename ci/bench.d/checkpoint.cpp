@@ -109,6 +109,8 @@ class Bench {
     states_ =
         state_sources(session_.program, session_.executor(), owned_elements(session_.program));
     bytes_ = bytes_of(states_);
+    for (const StateSlice& s : bytes_) all_bytes_ += s.elems;
+    whole_.resize(static_cast<std::size_t>(all_bytes_));
     fill_at_random(states_, peers_.rank());
   }
 
@@ -136,10 +138,10 @@ class Bench {
       (void)read_again();
       t.plain_read.push_back(together([&] { read_plain(plain, bytes_); }));
       t.read.push_back(read_again());
-      t.memcpy.push_back(together([&] { copy(bytes_, whole_.get(bytes_)); }));
+      t.memcpy.push_back(together([&] { copy(bytes_, whole_.data()); }));
       t.blocked.push_back(together([&] { beside.write(executor, session_.runner()); }));
       beside.finish();
-      const double copied = together([&] { copy(bytes_, whole_.get(bytes_)); });
+      const double copied = together([&] { copy(bytes_, whole_.data()); });
       t.checksums.push_back(together([&] { sum += hash_while_copied(); }) - copied);
     }
     if (sum == 0) fmt::print("\n");  // so that the compiler does not remove it
@@ -148,21 +150,10 @@ class Bench {
   }
 
  private:
-  // Memory of the benchmark, touched once.
-  struct Whole {
-    std::vector<std::byte> memory;
-    std::byte* get(const std::vector<StateSlice>& bytes) {
-      std::size_t all = 0;
-      for (const StateSlice& s : bytes) all += static_cast<std::size_t>(s.elems);
-      if (memory.size() != all) memory.resize(all);
-      return memory.data();
-    }
-  };
-
   // Hashes and copies block by block in the cache, as a write does.
   std::uint64_t hash_while_copied() {
     constexpr std::int64_t block = 4 * checksum_block_elems;
-    std::byte* into = whole_.get(bytes_);
+    std::byte* into = whole_.data();
     std::uint64_t sum = 0;
     for (const StateSlice& s : bytes_)
       for (std::int64_t at = 0; at < s.elems; at += block) {
@@ -197,9 +188,7 @@ class Bench {
   }
 
   void report(const Times& t) {
-    std::int64_t bytes = 0;
-    for (const StateSlice& s : bytes_) bytes += s.elems;
-    const double gb = static_cast<double>(bytes) * peers_.size() / 1e9;
+    const double gb = static_cast<double>(all_bytes_) * peers_.size() / 1e9;
     const auto seconds = [&](const std::vector<double>& own, const std::vector<double>& other) {
       return fmt::format("{:.3f} s, {:.3f} s; {:.2f} GB", spread(own).median, spread(other).median,
                          gb);
@@ -226,7 +215,8 @@ class Bench {
   LoadedDeck beside_, now_, again_;
   std::vector<StateSource> states_;
   std::vector<StateSlice> bytes_;
-  Whole whole_;
+  std::int64_t all_bytes_ = 0;     // of bytes_
+  std::vector<std::byte> whole_;  // as many
 };
 
 }  // namespace

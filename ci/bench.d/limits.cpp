@@ -31,17 +31,13 @@ enum class Part : std::uint8_t {
 
 }  // namespace shardmark::bench
 
-namespace shardmark {
 template<>
-inline constexpr std::size_t enum_size<bench::Part> = 9;
-}  // namespace shardmark
+inline constexpr auto shardmark::value_names<shardmark::bench::Part> = shardmark::name_list(
+    "matrix products", "attention without products", "norms and elementwise", "loss",
+    "conversions and sums", "gradient norm and clip", "optimizer", "collectives", "everything else");
 
 namespace shardmark::bench {
 namespace {
-
-constexpr auto names = enum_names<Part>(
-    "matrix products", "attention without products", "norms and elementwise", "loss",
-    "conversions and sums", "gradient norm and clip", "optimizer", "collectives", "everything else");
 
 // The part of an event's kernels, products and attention aside.
 Part part_of(const Program& program, const Event& e) {
@@ -141,7 +137,7 @@ double touched_bytes(const Event& e, int ranks) {
   switch (e.op) {
     case Op::all_gather:
     case Op::all_to_all: return 2 * others;
-    case Op::reduce_scatter: return all + own;
+    case Op::reduce_scatter:
     case Op::reduce: return all + own;
     case Op::all_reduce: return all + own + 2 * others;
     case Op::broadcast: return 2 * all / ranks;
@@ -209,7 +205,7 @@ void print_parts(const std::vector<Turn>& turns) {
                name, limit, step);
   };
   for (const Part p : all_values<Part>)
-    row(names[p], median([&](const Turn& t) { return t.limit[p]; }),
+    row(to_string(p), median([&](const Turn& t) { return t.limit[p]; }),
         median([&](const Turn& t) { return t.measured[p]; }));
   row("step", median([](const Turn& t) { return t.all_limits(); }),
       median([](const Turn& t) { return t.step; }));

@@ -47,9 +47,8 @@ void bench(const Machine& machine, int turns, std::int64_t mib) {
 }  // namespace shardmark::bench
 
 int main(int argc, char** argv) {
-  using namespace shardmark;
-  if (argc != 3) return fmt::print(stderr, "bench_memory TURNS MIB_PER_ARRAY\n"), 2;
-  const bench::Machine machine(argc, argv);
-  bench::bench(machine, std::atoi(argv[1]), std::atoll(argv[2]));
-  return 0;
+  using namespace shardmark::bench;
+  return run_bench(argc, argv, 2, "bench_memory TURNS MIB_PER_ARRAY", [&](const Machine& m) {
+    bench(m, std::atoi(argv[1]), std::atoll(argv[2]));
+  });
 }
