@@ -112,30 +112,21 @@ void put_shipped(Json& deck, const std::string& key, const Json& shipped) {
   } while (!at.empty() && deck.at(at).empty());
 }
 
-// Gives a deck one shipped value after another, as long as it still means the same.
-class Equivalent {
- public:
-  explicit Equivalent(const Json& deck) : deck_(deck), other_(deck) {}
-
-  // Whether the shipped value means the same. A text that is no whole deck means nothing.
-  bool takes(const std::string& key, const Json& shipped) {
-    Json next = other_;
-    try {
-      put_shipped(next, key, shipped);
-      if (!same_meaning(next, deck_)) return false;
-    } catch (const DeckError&) {
-      return false;
-    } catch (const Json::exception&) {
-      return false;
-    }
-    other_ = std::move(next);
-    return true;
+// Gives `other`, which means the same as `deck`, a shipped value if it still does so then. Returns
+// whether it does. A text that is no whole deck means nothing.
+bool takes_shipped(Json& other, const Json& deck, const std::string& key, const Json& shipped) {
+  Json next = other;
+  try {
+    put_shipped(next, key, shipped);
+    if (!same_meaning(next, deck)) return false;
+  } catch (const DeckError&) {
+    return false;
+  } catch (const Json::exception&) {
+    return false;
   }
-
- private:
-  const Json& deck_;
-  Json other_;
-};
+  other = std::move(next);
+  return true;
+}
 
 std::string value_text(const Json& value) {
   return value.is_null() ? "nothing" : brief(value);
@@ -165,12 +156,12 @@ std::int64_t samples_per_rank(const Json& deck) {
 std::vector<ChangedKey> changed_keys(const UsedDeck& deck, const UsedDeck& shipped) {
   std::vector<ChangedKey> changes;
   const bool reads_text = deck.data && shipped.data;
-  Equivalent equivalent(deck.text);
+  Json equivalent = deck.text;
   differences(deck.text, shipped.text, "",
               [&](const std::string& key, const Json& value, const Json& other) {
                 const Division division = division_of_key(key, other);
                 if (division == Division::as_is || (key == data_key && reads_text)) return;
-                if (equivalent.takes(key, other)) return;
+                if (takes_shipped(equivalent, deck.text, key, other)) return;
                 changes.push_back({key, value, other, division,
                                    fmt::format("{}: {} instead of {}", key, value_text(value),
                                                value_text(other))});

@@ -17,6 +17,18 @@ namespace shardmark {
 
 namespace {
 
+// How many steps, or writes, of `seconds_each` an official run is advised to have: they take
+// `least_s` with OfficialRules::margin, rounded up to two digits, and are at least `least`. Without
+// a time it is `least`.
+std::int64_t enough_of(double seconds_each, int least_s, int least) {
+  constexpr double most = 1e15;
+  if (!(seconds_each > 0)) return least;
+  const double needed = std::min(OfficialRules::margin * least_s / seconds_each, most);
+  if (needed <= least) return least;
+  const double unit = std::max(1.0, std::pow(10, std::floor(std::log10(needed)) - 1));
+  return static_cast<std::int64_t>(std::ceil(needed / unit) * unit);
+}
+
 // The value for `--set` with which steps of `step_s` take long enough.
 std::string enough_steps(double step_s) {
   return fmt::format("run.steps={}",
@@ -207,15 +219,6 @@ std::int64_t checkpoint_bytes(const Program& program) {
   manifest.optimizer = program.optimizer;
   manifest.params.push_back({.name = "", .elems = program.model.elems, .shape = {}});
   return manifest.state_bytes();
-}
-
-std::int64_t enough_of(double seconds_each, int least_s, int least) {
-  constexpr double most = 1e15;
-  if (!(seconds_each > 0)) return least;
-  const double needed = std::min(OfficialRules::margin * least_s / seconds_each, most);
-  if (needed <= least) return least;
-  const double unit = std::max(1.0, std::pow(10, std::floor(std::log10(needed)) - 1));
-  return static_cast<std::int64_t>(std::ceil(needed / unit) * unit);
 }
 
 std::string describe_start(const RunClass& c) {

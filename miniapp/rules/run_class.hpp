@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a run is official, or can still become it, with all reasons. The same function answers
 // before the first step, at the end, and for a report that somebody hands in.
-// What a storage run says while it writes: a run that cannot become official in its time says so
-// before it has written and read for minutes.
 #pragma once
 
 #include <cstdint>
@@ -65,11 +63,6 @@ ClassFacts facts_of(const LoadedDeck& loaded, std::optional<FileIdentity> data,
 
 /// The bytes of states in a checkpoint of a program, of all ranks. Pure.
 std::int64_t checkpoint_bytes(const Program& program);
-
-/// How many steps, or writes, of `seconds_each` an official run is advised to have: they take
-/// `least_s` with OfficialRules::margin, rounded up to two digits, and are at least `least`.
-/// Without a time it is `least`.
-std::int64_t enough_of(double seconds_each, int least_s, int least);
 
 /// "can become official, division as-is, if the timed steps take 60 s" or "unofficial (…)": the
 /// class before the first step.
