@@ -91,10 +91,6 @@ BackgroundWrite::~BackgroundWrite() {
   if (thread_.joinable()) thread_.join();
 }
 
-void BackgroundWrite::give_up() {
-  given_up_ = true;
-}
-
 double BackgroundWrite::finish() {
   if (thread_.joinable()) thread_.join();
   if (error_) std::rethrow_exception(std::exchange(error_, nullptr));

@@ -33,7 +33,7 @@ class BackgroundWrite {
   BackgroundWrite& operator=(const BackgroundWrite&) = delete;
 
   /// Ends the wait for the other ranks because one of them failed. `finish` throws then.
-  void give_up();
+  void give_up() { given_up_ = true; }
   /// Waits for the thread. Throws what the thread threw, else returns how many seconds it took.
   double finish();
 

@@ -18,11 +18,8 @@ std::vector<StatePiece> pieces_of(const Program& program, State state) {
 }
 
 std::size_t param_at(const ModelShape& model, std::int64_t first_elem) {
-  const std::vector<Param>& params = model.params;
-  const auto after =
-      std::upper_bound(params.begin(), params.end(), first_elem,
-                       [](std::int64_t elem, const Param& p) { return elem < p.first_elem; });
-  return static_cast<std::size_t>(after - params.begin()) - 1;
+  const auto after = std::ranges::upper_bound(model.params, first_elem, {}, &Param::first_elem);
+  return static_cast<std::size_t>(after - model.params.begin()) - 1;
 }
 const Param& param_of(const Program& program, const StatePiece& piece) {
   return program.model.params[param_at(program.model, piece.first_elem)];
@@ -100,9 +97,7 @@ std::vector<StateSource> state_sources(const Program& program, const Executor& e
     std::ranges::sort(pieces, {}, &StatePiece::first_elem);
     StateSource source{state, Dtype::fp32, {}};
     for (const ElementRange& range : owned) {
-      auto it = std::upper_bound(
-          pieces.begin(), pieces.end(), range.first,
-          [](std::int64_t elem, const StatePiece& p) { return elem < p.first_elem; });
+      auto it = std::ranges::upper_bound(pieces, range.first, {}, &StatePiece::first_elem);
       for (std::int64_t done = 0; done < range.elems; ++it) {
         const StatePiece& p = *std::prev(it);
         const std::int64_t skip = range.first + done - p.first_elem;

@@ -141,8 +141,7 @@ void Checkpoints::find_newest_good() {
   peers_.agree([&] {
     if (!damaged_.empty())
       throw IoError(notice_ +
-                    "no other checkpoint is there: repair one, or give another "
-                    "checkpoint.dir");
+                    "no other checkpoint is there: repair one, or give another checkpoint.dir");
   });
   notice_ = fmt::format("no checkpoint in {} yet: a fresh start", spec_.dir);
 }
@@ -171,8 +170,7 @@ void Checkpoints::require_same_model() const {
     if (i < mine.size() && i < theirs.size() && mine[i] == theirs[i]) continue;
     throw IoError(
         fmt::format("{}/{}/{}: is of another model: parameter {} is {} there, {} in the deck: give "
-                    "the deck that "
-                    "wrote it, or another checkpoint.resume",
+                    "the deck that wrote it, or another checkpoint.resume",
                     spec_.dir, figures_.resumed_from, manifest_file, i, tell(theirs), tell(mine)));
   }
   if (from_->frozen != frozen_params(program_.model, loaded_.deck.run.seed))
