@@ -18,6 +18,10 @@ bool is_recorded(std::string_view variable) {
   return kind == VariableKind::setting || kind == VariableKind::place;
 }
 
+bool may_differ_by_rank(const VariableOfRanks& variable) {
+  return kind_of_variable(variable.name) == VariableKind::place;
+}
+
 // "rank 2 has 4, rank 0 has none".
 std::string describe_difference(const VariableOfRanks& variable, int ranks) {
   std::vector<std::string> value_of(static_cast<std::size_t>(ranks), "has none");
@@ -32,13 +36,9 @@ std::string describe_difference(const VariableOfRanks& variable, int ranks) {
 
 }  // namespace
 
-bool may_differ_by_rank(std::string_view name) {
-  return kind_of_variable(name) == VariableKind::place;
-}
-
 std::string environment_difference(const std::vector<RankInfo>& ranks) {
   for (const VariableOfRanks& v : by_variable(ranks))
-    if (!v.same_everywhere && !may_differ_by_rank(v.name))
+    if (!v.same_everywhere && !may_differ_by_rank(v))
       return describe_difference(v, static_cast<int>(ranks.size()));
   return {};
 }
@@ -46,7 +46,7 @@ std::string environment_difference(const std::vector<RankInfo>& ranks) {
 std::string environment_warning(const std::vector<RankInfo>& ranks) {
   std::string names_of;
   for (const VariableOfRanks& v : by_variable(ranks))
-    if (!v.same_everywhere && may_differ_by_rank(v.name)) add_item(names_of, v.name);
+    if (!v.same_everywhere && may_differ_by_rank(v)) add_item(names_of, v.name);
   return names_of.empty() ? "" : "The ranks have different values of " + names_of + ".";
 }
 

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The environment variables that affect the speed of a run, and where they differ between ranks.
-// The environment variables that reports and checks know, in one table.
 #pragma once
 
 #include <span>
@@ -25,10 +24,6 @@ struct VariableOfRanks {
 /// All variables of all ranks, by name.
 std::vector<VariableOfRanks> by_variable(const std::vector<RankInfo>& ranks);
 
-/// Whether a recorded variable says where a rank runs or which device it uses: cores, places,
-/// network cards, GPUs, host names, what a job scheduler says. Launchers give each rank its own
-/// value.
-bool may_differ_by_rank(std::string_view name);
 /// The first variable that ranks have to have in common and do not, as a text; empty: there is
 /// none. Ranks with other settings of a library make a figure that nobody can repeat.
 std::string environment_difference(const std::vector<RankInfo>& ranks);
@@ -40,7 +35,8 @@ enum class VariableKind {
   other,     // does not concern the run: neither compared nor recorded
   identity,  // a launcher gives it to a process or a job, or it is a key, an address or the folder
              // of a session: neither compared nor recorded
-  place,     // says where a rank runs or which device it uses: recorded, and ranks may differ
+  place,     // says where a rank runs or which device it uses (cores, network cards, host names,
+             // what a job scheduler says): recorded, and launchers give each rank its own value
   setting    // a person sets it, and it changes how a library computes or communicates: recorded,
              // and ranks must agree
 };

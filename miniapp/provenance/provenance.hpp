@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a run's figures come from: hosts, cores, threads, processors, software, environment.
-// Warnings about ranks and threads that run where they are slower than necessary.
 #pragma once
 
 #include <string>
