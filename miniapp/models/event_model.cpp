@@ -7,7 +7,7 @@ namespace shardmark {
 
 std::unique_ptr<Model> make_model(const Deck& deck, const Program& program, const Context& context,
                                   DataWitness* witness) {
-  if (deck.run.compute == Compute::none) return std::make_unique<ListModel>(deck, context);
+  if (deck.run.compute == Compute::none) return std::make_unique<ListModel>(context);
   auto tokens = make_token_source(deck);
   if (witness != nullptr)
     tokens = make_witnessed_source(std::move(tokens), program.mesh.data_parts(),

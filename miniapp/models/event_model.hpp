@@ -2,7 +2,6 @@
 // The interface between executor and arithmetic: a model runs one compute event on real buffers.
 // There are two: `train` (a transformer) and `none` (exact integers in place of gradients, for any
 // list of parameters).
-// Chooses the model that computes a deck's events.
 #pragma once
 
 #include <cstddef>

@@ -8,7 +8,6 @@
 #include <map>
 
 #include <core/nn/kernels/context.hpp>
-#include <core/plan/deck/deck.hpp>
 #include <miniapp/models/event_model.hpp>
 
 namespace shardmark {
@@ -16,8 +15,8 @@ namespace shardmark {
 /// The model of `run.compute` "none".
 class ListModel : public Model {
  public:
-  /// Both must outlive it.
-  ListModel(const Deck& deck, const Context& context) : deck_(deck), context_(context) {}
+  /// The context must outlive it.
+  explicit ListModel(const Context& context) : context_(context) {}
   void run(const Program& program, const Event& event, std::span<const Bound> operands,
            const StepValues& values) override;
 
@@ -34,7 +33,6 @@ class ListModel : public Model {
   void backward(const Event& event, const Program& program, std::span<const Bound> operands,
                 const StepValues& values) const;
 
-  const Deck& deck_;
   const Context& context_;
   std::map<int, std::uint64_t> seen_in_forward_;  // by parameter
 };

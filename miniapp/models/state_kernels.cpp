@@ -181,7 +181,6 @@ void orthogonalize(const Context& context, const Program& program, const Event& 
                    const OptimizerSpec& o, std::span<const Bound> ops) {
   const Param& param = program.model.params[program.param_ids[event.params.first]];
   const MuonMatrix matrix{param.shape[0], param.shape[1], o.type, o.momentum};
-  const auto stored = [](const Bound& b) { return Stored(b.dtype, b.data); };
   const bool in_place = ops[1].accumulate;
   muon_orthogonalize(context, matrix, stored(ops[0]), stored(ops[1]), stored(ops[in_place ? 1 : 2]),
                      ops.back().span<std::byte>());

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The kernels that all models share: clearing and converting states, moving gradients and gathered
-// parameters, accumulating gradients, the overflow flag, the global norm.
-// An event of the plan that updates states, carried out by the kernel of the deck's optimizer.
+// parameters, accumulating gradients, the overflow flag, the global norm, the update of states.
 #pragma once
 
 #include <cstdint>
