@@ -6,8 +6,8 @@
 
 #include <fmt/core.h>
 
+#include <core/plan/price/collective_time.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
-#include <miniapp/measure/figures_of_merit.hpp>
 #include <miniapp/measure/timings.hpp>
 
 namespace shardmark {
@@ -95,7 +95,7 @@ std::vector<CommsLogOp> comms_log(const std::vector<CollectiveRecord>& records, 
     calls.ms.push_back(call.ms);
     calls.tput.push_back(rates.tput);
     calls.busbw.push_back(rates.busbw);
-    calls.nccl.push_back(call.ms > 0 ? whole / call.ms / 1e6 * bus_factor(r.op, world) : 0);
+    calls.nccl.push_back(call.ms > 0 ? whole / call.ms / 1e6 * ring_share(r.op, world) : 0);
   });
   std::vector<CommsLogOp> log;
   for (const Op op : order) {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The numbers that rank a run: tokens per second, with
-// joules per token where energy is measured, or GiB per second for the storage benchmark.
-// Bus bandwidth as nccl-tests defines it (doc/PERFORMANCE.md there): the rate at which the slowest
-// link carried data, comparable across collectives and numbers of ranks.
+// The numbers that rank a run: tokens per second, with joules per token where energy is measured,
+// or GiB per second for the storage benchmark.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +9,6 @@
 #include <string_view>
 #include <vector>
 
-#include <core/plan/deck/types.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/measure/result.hpp>
 
@@ -39,17 +36,5 @@ struct FigureOfMerit {
 /// At least one; the first is the main one. Everything that prints, draws or stores the result of a
 /// run in one number uses this list.
 std::vector<FigureOfMerit> figures_of_merit(const Result& result);
-
-/// Bus bandwidth divided by algorithm bandwidth, which is the bytes of the whole array over time.
-inline double bus_factor(Op op, int n) {
-  const auto ranks = static_cast<double>(n);
-  switch (op) {
-    case Op::all_reduce: return 2.0 * (ranks - 1.0) / ranks;
-    case Op::all_gather:
-    case Op::all_to_all:
-    case Op::reduce_scatter: return (ranks - 1.0) / ranks;
-    default: return 1.0;
-  }
-}
 
 }  // namespace shardmark

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include <core/percentile.hpp>
-#include <miniapp/measure/figures_of_merit.hpp>
+#include <core/plan/price/collective_time.hpp>
 #include <miniapp/measure/timings.hpp>
 
 namespace shardmark {
@@ -31,8 +31,7 @@ bool differ(std::size_t mine, const std::vector<int>& group, Peers& peers) {
   for (int r = 0; r < peers.size(); ++r)
     if (group.empty() || std::find(group.begin(), group.end(), r) != group.end())
       differs |= static_cast<int>(counts[r] != mine);
-  const auto all = peers.gather(differs);
-  return std::find(all.begin(), all.end(), 1) != all.end();
+  return std::ranges::max(peers.gather(differs)) == 1;
 }
 
 // The timed calls of one group in their order, and when this rank issued them by rank 0's clock.
@@ -205,7 +204,7 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
       c.p99_s = percentile(sums.spans, 0.99);
       c.late_s = sums.late / static_cast<double>(sums.spans.size());
       if (sums.transfer > 0)
-        c.bus_gb_s = sums.bytes / sums.transfer * bus_factor(op, program.size_of(group)) * 1e-9;
+        c.bus_gb_s = sums.bytes / sums.transfer * ring_share(op, program.size_of(group)) * 1e-9;
     }
   }
   peers.sum(caused_s);
@@ -227,12 +226,10 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   result.median_times.step = percentile(of_plain, 0.5);
   result.step_p50_s = percentile(timed, 0.5);
   result.step_p99_s = percentile(timed, 0.99);
-  const auto timed_s = peers.gather(record.timed_s);
-  result.timed_s = *std::ranges::max_element(timed_s);
+  result.timed_s = std::ranges::max(peers.gather(record.timed_s));
   const auto all = peers.gather(result.times);
   // The rank that spends most time without waiting for the others.
-  const auto slowest = std::ranges::max_element(
-      all, [](const TimeResult& a, const TimeResult& b) { return a.own() < b.own(); });
+  const auto slowest = std::ranges::max_element(all, {}, &TimeResult::own);
   result.slowest_rank = static_cast<int>(slowest - all.begin());
   result.slowest_times = *slowest;
   if (result.timed_s > 0 && record.steps > 0)

@@ -6,16 +6,7 @@
 #include <core/plan/price/collective_time.hpp>
 
 namespace shardmark {
-namespace {
 
-// Steps of the ring algorithm: 2(n-1) for all_reduce, n-1 for the others (Thakur, Rabenseifner and
-// Gropp, Optimization of Collective Communication Operations in MPICH, 2005).
-double ring_steps(Op op, int ranks) {
-  if (op == Op::barrier) return std::ceil(std::log2(static_cast<double>(ranks)));
-  return (op == Op::all_reduce ? 2.0 : 1.0) * (ranks - 1);
-}
-
-// The part of the array that each rank sends over its link; bus bandwidth counts the same.
 double ring_share(Op op, int ranks) {
   const double n = ranks;
   switch (op) {
@@ -27,6 +18,15 @@ double ring_share(Op op, int ranks) {
     case Op::broadcast: return 1;
     default: return 0;
   }
+}
+
+namespace {
+
+// Steps of the ring algorithm: 2(n-1) for all_reduce, n-1 for the others (Thakur, Rabenseifner and
+// Gropp, Optimization of Collective Communication Operations in MPICH, 2005).
+double ring_steps(Op op, int ranks) {
+  if (op == Op::barrier) return std::ceil(std::log2(static_cast<double>(ranks)));
+  return (op == Op::all_reduce ? 2.0 : 1.0) * (ranks - 1);
 }
 
 // What communicates between nodes: the back-end `node` adds up and hands out within each node, so

@@ -29,6 +29,10 @@ struct CollectiveTime {
   double beyond = 1;         // as Estimate::beyond
 };
 
+/// The part of the array that each rank of a ring sends over its link. It is also bus bandwidth, as
+/// nccl-tests defines it (doc/PERFORMANCE.md there), divided by the array's bytes over time.
+double ring_share(Op op, int ranks);
+
 /// The level of the network that limits a collective of these ranks; null if the machine has none.
 const NetworkLevel* level_of(const Machine& machine, const CollectiveShape& shape);
 

@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <core/percentile.hpp>
+#include <core/plan/price/collective_time.hpp>
 #include <miniapp/measure/figures_of_merit.hpp>
 
 namespace shardmark::test::derived_figures_test {
@@ -32,11 +33,11 @@ TEST(Median, of_an_even_number_is_the_mean_of_the_middle_two) {
 TEST(BusFactor, is_that_of_nccl_tests) {
   for (const int n : {1, 2, 3, 8}) {
     const double others = static_cast<double>(n - 1) / n;
-    EXPECT_DOUBLE_EQ(bus_factor(Op::all_reduce, n), 2 * others);
-    EXPECT_DOUBLE_EQ(bus_factor(Op::all_gather, n), others);
-    EXPECT_DOUBLE_EQ(bus_factor(Op::reduce_scatter, n), others);
-    EXPECT_DOUBLE_EQ(bus_factor(Op::reduce, n), 1);
-    EXPECT_DOUBLE_EQ(bus_factor(Op::broadcast, n), 1);
+    EXPECT_DOUBLE_EQ(ring_share(Op::all_reduce, n), 2 * others);
+    EXPECT_DOUBLE_EQ(ring_share(Op::all_gather, n), others);
+    EXPECT_DOUBLE_EQ(ring_share(Op::reduce_scatter, n), others);
+    EXPECT_DOUBLE_EQ(ring_share(Op::reduce, n), 1);
+    EXPECT_DOUBLE_EQ(ring_share(Op::broadcast, n), 1);
   }
 }
 

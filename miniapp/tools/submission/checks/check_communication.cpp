@@ -3,7 +3,7 @@
 // time that all calls of a kind took.
 #include <algorithm>
 
-#include <miniapp/measure/figures_of_merit.hpp>
+#include <core/plan/price/collective_time.hpp>
 #include <miniapp/measure/result.hpp>
 #include <miniapp/tools/submission/checks/checks.hpp>
 #include <miniapp/tools/submission/checks/limits.hpp>
@@ -105,7 +105,7 @@ void check_collective_times(const RunFacts& facts, Findings& findings) {
                         report.number(at + "/late_s"), report.number(at + "/bus_gb_per_s"),
                         report.has(at + "/routed")};
       check_calls(name, t, it == timed.end() ? Traffic{} : it->second,
-                  bus_factor(op, program.size_of(group)), worst_s, findings);
+                  ring_share(op, program.size_of(group)), worst_s, findings);
       findings.at_most({"the bus bandwidth of " + name + ", in GB/s,", t.bus_gb_s},
                        {"what memory carries", limits_of(facts).memory_gb_per_s});
     }
