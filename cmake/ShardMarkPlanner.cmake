@@ -8,9 +8,8 @@ set(planner_folders charts commands energy planner predict report rules tools/ad
 list(JOIN planner_folders "|" planner_folders)
 # Single sources of folders that otherwise belong to runs.
 set(planner_files
-  execute/disk_options execute/event_name
+  execute/event_name
   measure/deepspeed_comms_log measure/device_figure measure/figures_of_merit
-  measure/predicted_times
   measure/reference measure/timings measure/verdict
   prove/[a-z]+_result
   provenance/environment provenance/fatal_signals provenance/machine

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
 #include <deque>
@@ -14,6 +15,7 @@
 #include <core/clock.hpp>
 #include <core/cpu_set.hpp>
 #include <core/error.hpp>
+#include <io/files/page_buffer.hpp>
 #include <miniapp/execute/disk_queue.hpp>
 
 namespace shardmark {
@@ -23,6 +25,16 @@ namespace {
 constexpr std::chrono::microseconds nap{200};
 
 }  // namespace
+
+DiskOptions disk_options(const Deck& deck) {
+  constexpr std::int64_t most = std::int64_t{1} << 30;
+  const AioSpec& aio = deck.zero.aio;
+  const std::int64_t step = aio.block_size * std::min<std::int64_t>(aio.queue_depth, 1024);
+  return {.folder = deck.zero.offload_optimizer.nvme_path,
+          .param_folder = deck.zero.offload_param.nvme_path,
+          .step_bytes = std::clamp(step / page_bytes * page_bytes, page_bytes, most),
+          .timeout_s = deck.comm.timeout_s};
+}
 
 struct DiskQueue::Shared {
   struct Transfer {
@@ -135,10 +147,7 @@ Carried DiskQueue::hold(std::uint64_t number, const std::function<void()>& progr
   };
   for (; timed_ < number; ++timed_) {  // transfers are done in order
     const Shared::Done& d = at(timed_ + 1);
-    LinkTimes& t = times_[d.direction];
-    ++t.copies;
-    t.bytes += d.bytes;
-    t.busy_ns += d.carried.end_ns - d.carried.begin_ns;
+    times_[d.direction].add_copy(d.bytes, d.carried.end_ns - d.carried.begin_ns);
   }
   return at(number).carried;
 }

@@ -13,15 +13,8 @@
 namespace shardmark {
 namespace {
 
-std::int64_t& phase_time(LaneTimes& times, Phase phase) {
-  switch (phase) {
-    case Phase::init: return times.init;
-    case Phase::forward: return times.forward;
-    case Phase::backward: return times.backward;
-    case Phase::step: break;
-  }
-  return times.step;
-}
+constexpr auto phase_times = enum_table<Phase>(&LaneTimes::init, &LaneTimes::forward,
+                                               &LaneTimes::backward, &LaneTimes::step);
 
 // The regions that a Kokkos tool shows: a phase, in it the modules, kernels without a module, and
 // waits for collectives.
@@ -114,7 +107,7 @@ void Executor::run(int index, const StepValues& values) {
       region.begin([&] { return region_of(*phase); });
     }
     const TracedScope traced(trace_, memory_, index, i, times_.exposed, waited_for_copies_ns_);
-    ScopedTimer timer(phase_time(times_, segment.events[i].phase));
+    ScopedTimer timer(times_.*phase_times[segment.events[i].phase]);
     run_event(segment, i, values);
   }
   if (segment.kind == SegmentKind::boundary) {
@@ -123,7 +116,7 @@ void Executor::run(int index, const StepValues& values) {
   }
   if (segment.events.empty()) return;
   const TracedScope traced(trace_, memory_, index, -1, times_.exposed, waited_for_copies_ns_);
-  ScopedTimer timer(phase_time(times_, segment.events.back().phase));
+  ScopedTimer timer(times_.*phase_times[segment.events.back().phase]);
   for (int i = 0; i < static_cast<int>(segment.events.size()); ++i) wait_for(segment, i);
   disk_.finish();
   collectives_.finish();

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs a program. It is the only interpreter that uses a device or a network. Buffers are allocated
 // and freed where the events say; collectives and copies are started where their events are, and
-// are waited for where an order edge requires it, all on the calling thread.
+// are waited for where an order edge requires it, all on the calling thread. Each queue
+// (collectives, the link between host and device, files) has the same four functions:
+//   start      puts an operation into the queue and returns its number, from 1
+//   hold       makes what the compute lane does next come after an operation, or waits for it
+//   progress   lets operations advance that need the host for that
+//   finish     waits until the queue is empty
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -17,7 +23,6 @@
 #include <core/plan/plan.hpp>
 #include <miniapp/execute/collective_queue.hpp>
 #include <miniapp/execute/disk_queue.hpp>
-#include <miniapp/execute/in_flight.hpp>
 #include <miniapp/execute/lane_times.hpp>
 #include <miniapp/execute/link_queue.hpp>
 #include <miniapp/execute/routed_excess.hpp>
@@ -34,6 +39,13 @@ struct ExecutorOptions {
   Idle idle = {};                            // how a rank pauses while it waits for several groups
   std::optional<double> link_gb_per_s = {};  // bandwidth of an emulated link of host and device
   DiskOptions disk = {};                     // of states in files
+};
+
+/// Identifies a started operation until it is finished.
+struct InFlight {
+  std::uint64_t number = 0;  // in its queue; 0: none, or the compute lane is held already
+  std::optional<std::size_t>
+      traced_copy;  // its index in StepTrace::copies, if its times come later
 };
 
 /// Runs the segments of one program on one rank, with its memory, its collectives and its clocks.

@@ -53,8 +53,8 @@ void Executor::hold_copy(const Event& event, InFlight& started) {
   }
   const Carried carried = disk_.hold(number, progress);
   disk_.waited(direction_of(event), count_waiting(start_ns));
-  if (trace_ == nullptr || started.traced_copy == InFlight::no_copy) return;
-  TracedCopy& traced = trace_->copies[started.traced_copy];
+  if (trace_ == nullptr || !started.traced_copy) return;
+  TracedCopy& traced = trace_->copies[*started.traced_copy];
   traced.begin_ns = carried.begin_ns;
   traced.end_ns = carried.end_ns;
 }

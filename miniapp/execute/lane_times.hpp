@@ -49,6 +49,13 @@ struct LinkTimes {
   std::int64_t copies = 0, bytes = 0;
   std::int64_t busy_ns = 0;     // of the link, from the start of each copy to its end
   std::int64_t exposed_ns = 0;  // of the compute lane, which makes copies and waits for them
+
+  void add_copy(std::int64_t of_bytes, std::int64_t busy, std::int64_t exposed = 0) {
+    ++copies;
+    bytes += of_bytes;
+    busy_ns += busy;
+    exposed_ns += exposed;
+  }
 };
 using LinkTimesByDirection = EnumArray<Direction, LinkTimes>;
 

@@ -55,11 +55,7 @@ LinkQueue::Started LinkQueue::copy_now(Direction direction, std::int64_t bytes, 
     end_ns = std::max(end_ns, begin_ns + static_cast<std::int64_t>(
                                              std::ceil(static_cast<double>(bytes) / *gb_per_s_)));
   free_ns_ = end_ns;
-  LinkTimes& t = at(direction);
-  ++t.copies;
-  t.bytes += bytes;
-  t.busy_ns += end_ns - begin_ns;
-  t.exposed_ns += moved_ns - called_ns;
+  times_[direction].add_copy(bytes, end_ns - begin_ns, moved_ns - called_ns);
   return {static_cast<std::uint64_t>(end_ns), {begin_ns, end_ns}};
 }
 
@@ -79,11 +75,8 @@ std::vector<Carried> LinkQueue::finish() {
   const std::vector<CopyLane::Done> all = lane_->finish();
   const std::int64_t now_ns = monotonic_ns();
   for (const CopyLane::Done& done : all) {
-    LinkTimes& t = at(done.direction);
-    ++t.copies;
-    t.bytes += done.bytes;
-    t.busy_ns += done.began_ns_ago - done.ended_ns_ago;
-    t.exposed_ns += done.exposed_ns;
+    times_[done.direction].add_copy(done.bytes, done.began_ns_ago - done.ended_ns_ago,
+                                    done.exposed_ns);
     carried.push_back({now_ns - done.began_ns_ago, now_ns - done.ended_ns_ago});
   }
   return carried;

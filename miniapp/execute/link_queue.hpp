@@ -51,7 +51,7 @@ class LinkQueue {
   std::vector<Carried> finish();
 
   /// Records that the compute lane waited for a copy.
-  void waited(Direction direction, std::int64_t ns) { at(direction).exposed_ns += ns; }
+  void waited(Direction direction, std::int64_t ns) { times_[direction].exposed_ns += ns; }
   /// Of the whole run.
   const LinkVolume& carried() const { return carried_; }
   /// Since `reset_times`.
@@ -59,7 +59,6 @@ class LinkQueue {
   void reset_times() { times_ = {}; }
 
  private:
-  LinkTimes& at(Direction d) { return times_[d]; }
   Started copy_now(Direction direction, std::int64_t bytes, void* to, const void* from);
 
   Space space_;

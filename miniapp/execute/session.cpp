@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <utility>
 
-#include <miniapp/execute/disk_options.hpp>
 #include <miniapp/execute/session.hpp>
 #include <miniapp/models/event_model.hpp>
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The results of a run as plain values: measure and run/results fill them, the verdict judges them,
 // and the reports print them.
-// What the report of a run says about its checkpoints.
-// What slow ranks cost the others, as plain values.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +20,7 @@
 #include <core/plan/plan.hpp>
 #include <io/files/output_folder.hpp>
 #include <miniapp/energy/energy_figure.hpp>
-#include <miniapp/execute/disk_options.hpp>
+#include <miniapp/execute/disk_queue.hpp>
 #include <miniapp/execute/step_trace.hpp>
 #include <miniapp/measure/deepspeed_comms_log.hpp>
 #include <miniapp/measure/device_figure.hpp>
@@ -201,8 +199,8 @@ struct Check {
   State state = State::pass;
   std::string detail;
 };
-/// "pass", "fail", "not applicable".
-std::string_view to_string(Check::State state);
+template<>
+inline constexpr auto value_names<Check::State> = name_list("pass", "fail", "not applicable");
 
 /// How the tokens of a layer were spread over its experts: tokens of the fullest and the emptiest
 /// expert over their mean. If ranks divide experts, also those that the fullest rank had over the

@@ -126,10 +126,6 @@ Check disk_check(const Result& r, const Observed& o) {
 
 }  // namespace
 
-std::string_view to_string(Check::State state) {
-  return state == Outcome::pass ? "pass" : state == Outcome::fail ? "fail" : "not applicable";
-}
-
 bool Result::checks_pass() const {
   return std::ranges::none_of(checks, [](const Check& c) { return c.state == Outcome::fail; });
 }
@@ -147,16 +143,14 @@ std::string Result::invalid_reasons() const {
 }
 
 std::string describe_resident(const Result& r) {
-  const std::string copy = r.replay_copy > 0 ? fmt::format(", {} of it the states for the replay",
-                                                           human_bytes(r.replay_copy))
-                                             : "";
-  const std::string libraries =
-      r.rss_libraries > 0
-          ? fmt::format(", {} of it the device's libraries", human_bytes(r.rss_libraries))
-          : "";
+  const auto part = [](std::int64_t bytes, const char* what) {
+    return bytes > 0 ? fmt::format(", {} of it {}", human_bytes(bytes), what) : std::string{};
+  };
   return fmt::format("{} at start, {} at most{}{}; {} beyond the ledger's peak (allowance {})",
-                     human_bytes(r.rss_start), human_bytes(r.rss_peak), libraries, copy,
-                     human_bytes(r.rss_excess), human_bytes(r.allowance));
+                     human_bytes(r.rss_start), human_bytes(r.rss_peak),
+                     part(r.rss_libraries, "the device's libraries"),
+                     part(r.replay_copy, "the states for the replay"), human_bytes(r.rss_excess),
+                     human_bytes(r.allowance));
 }
 
 std::string describe(const DiskResult& disk) {
@@ -166,6 +160,38 @@ std::string describe(const DiskResult& disk) {
     text += fmt::format("; the kernel read {} bytes and wrote {} in the whole run",
                         disk.kernel->read, disk.kernel->written);
   return text + ".";
+}
+
+std::vector<PredictedTime> predicted_times(const Result& r) {
+  if (!r.prediction) return {};
+  const PredictedPoint& p = r.prediction->point;
+  const PhaseMedians& t = r.median_times;
+  return {{"step", p.step_s, t.step},
+          {"forward", p.priced.phase_s[Phase::forward], t.forward},
+          {"backward", p.priced.phase_s[Phase::backward], t.backward},
+          {"optimizer", p.priced.phase_s[Phase::step], t.optimizer},
+          {"copies", p.priced.copies_s, t.copies},
+          {"exposed", p.priced.exposed_s, t.exposed}};
+}
+
+std::string cores_of_prediction(const Result& r) {
+  if (!r.prediction || r.core_to_core_s <= 0) return {};
+  const double ns = r.core_to_core_s * 1e9, assumed_ns = r.prediction->core_to_core_s * 1e9;
+  if (assumed_ns <= 0)
+    return fmt::format("the cores of neighbouring ranks were {:.0f} ns apart", ns);
+  return fmt::format(
+      "the cores of neighbouring ranks were {:.0f} ns apart, and the prediction is that of {:.0f} "
+      "ns",
+      ns, assumed_ns);
+}
+
+MeasuredUse measured_use(const Result& r) {
+  if (!r.prediction || r.step_p50_s <= 0) return {};
+  const PredictedPoint& p = r.prediction->point;
+  const auto corrected = [&](const std::optional<double>& part) {
+    return part ? std::optional(*part * p.step_s / r.step_p50_s) : std::nullopt;
+  };
+  return {corrected(p.mfu), corrected(p.hfu)};
 }
 
 void judge(const Deck& deck, const Program& p, const Observed& o, Result& r) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // VALID or INVALID: all checks are here; docs/valid.md explains them. Whether a run is official is
 // decided in miniapp/rules/run_class.hpp.
-// How much memory beyond the ledger's peak a run may have, which the run and `verify` ask.
 #pragma once
 
 #include <algorithm>

@@ -12,7 +12,7 @@
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <core/nn/optimizer/init.hpp>
 #include <io/files/swap_file.hpp>
-#include <miniapp/execute/disk_options.hpp>
+#include <miniapp/execute/disk_queue.hpp>
 #include <miniapp/execute/link_queue.hpp>
 #include <miniapp/execute/slot_memory.hpp>
 #include <miniapp/tools/calibrate/probe.hpp>
