@@ -58,7 +58,7 @@ void write_files(const std::string& folder, const Deck& deck, const Machine& mac
                trace_begin(last.program, deck.name) +
                    trace_events(last.program, {predicted_trace(last.program, last.priced)}, {},
                                 machine.name) +
-                   trace_end(),
+                   trace_end,
                output_remedy);
 }
 

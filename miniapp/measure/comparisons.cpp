@@ -101,9 +101,9 @@ std::string segment_difference(const Program& program, const SegmentRuns& planne
 
 }  // namespace
 
-void compare_memory(const Program& program, const std::vector<bool>& ran, const SeenMemory& seen,
-                    Peers& peers, Result& result, Observed& observed) {
-  const LedgerSnapshot& ledger = seen.ledger;
+void compare_memory(const Program& program, const std::vector<bool>& ran,
+                    const LedgerSnapshot& ledger, const SlotUse& slots, Peers& peers,
+                    Result& result, Observed& observed) {
   const bool pooled = program.memory_mode == MemoryMode::pooled;
   const Footprint predicted = footprint(program, ran);
   const auto allocated = allocated_bytes(program);
@@ -122,7 +122,7 @@ void compare_memory(const Program& program, const std::vector<bool>& ran, const 
       add_item(difference,
                fmt::format("{} (measured peak on acquiring {})", text, ledger.tiers[t].peak_at));
   }
-  if (!seen.slots.wrong.empty()) add_item(difference, seen.slots.wrong);
+  if (!slots.wrong.empty()) add_item(difference, slots.wrong);
   observed.memory_mismatch = peers.first_text(difference);
 }
 
@@ -211,8 +211,7 @@ void compare_system(const Deck& deck, const RunRecord& record, const LedgerSnaps
   result.rss_peak = record.rss_peak;
   result.replay_copy = record.kept_bytes;
   result.rss_libraries = record.rss_libraries;
-  const auto peaks = peers.gather(record.rss_peak);
-  result.rss_peak_most = *std::ranges::max_element(peaks);
+  result.rss_peak_most = std::ranges::max(peers.gather(record.rss_peak));
   result.outside = record.outside;
   result.rss_excess = std::max<std::int64_t>(
       0, record.rss_peak - record.rss_start_files - record.rss_libraries - ledger_peak -

@@ -17,15 +17,10 @@
 
 namespace shardmark {
 
-/// What a rank has seen of its memory.
-struct SeenMemory {
-  const LedgerSnapshot& ledger;
-  const SlotUse& slots;
-};
-
 /// Collective. The ledger, with the footprint of the segments that `ran`, and how slots were used.
-void compare_memory(const Program& program, const std::vector<bool>& ran, const SeenMemory& seen,
-                    Peers& peers, Result& result, Observed& observed);
+void compare_memory(const Program& program, const std::vector<bool>& ran,
+                    const LedgerSnapshot& ledger, const SlotUse& slots, Peers& peers,
+                    Result& result, Observed& observed);
 
 /// What a rank has counted: its collectives, how often the executor ran each segment, and what
 /// routing made the experts' ranks send beyond the plan.

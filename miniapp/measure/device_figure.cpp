@@ -25,8 +25,7 @@ std::optional<DeviceFigure> device_figure(const DeviceLooks& looks, std::int64_t
 std::string describe(const DeviceFigure& f, std::int64_t allowance_bytes) {
   return fmt::format(
       "device in use: {}: {} before the run (context), {} of communicators and libraries; {} "
-      "beyond "
-      "these and the ledger ({})",
+      "beyond these and the ledger ({})",
       human_bytes(f.in_use_bytes), human_bytes(f.context_bytes), human_bytes(f.libraries_bytes),
       human_bytes(f.excess_bytes),
       f.judged() ? fmt::format("allowance {}", human_bytes(allowance_bytes))

@@ -2,7 +2,9 @@
 // What one rank records while it runs, as plain values.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <vector>
 
 #include <core/memory/process_memory.hpp>
@@ -48,6 +50,11 @@ struct RunRecord {
   SlotUse slots;                     // in start-up and warm-up
   StopCause stop = StopCause::none;  // why the run ended before its last step
   DeviceLooks device;
+
+  /// Of a value by step, those of the timed steps.
+  std::vector<double> timed_part(const std::vector<double>& by_step) const {
+    return {by_step.begin() + std::min<std::ptrdiff_t>(warmup, std::ssize(by_step)), by_step.end()};
+  }
 };
 
 }  // namespace shardmark

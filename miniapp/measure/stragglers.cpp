@@ -7,11 +7,6 @@
 namespace shardmark {
 namespace {
 
-std::vector<double> timed_part(const std::vector<double>& by_step, const RunRecord& record) {
-  const auto warmup = std::min(static_cast<std::size_t>(record.warmup), by_step.size());
-  return {by_step.begin() + static_cast<std::ptrdiff_t>(warmup), by_step.end()};
-}
-
 RankSteps summary(const std::vector<double>& own_s) {
   return {.p50_s = percentile(own_s, 0.5),
           .p99_s = percentile(own_s, 0.99),
@@ -61,7 +56,7 @@ void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Pe
   stragglers.ranks.resize(static_cast<std::size_t>(peers.size()));
   std::vector<double> own_s;
   for (const LaneTimes& t : record.step_times) own_s.push_back(static_cast<double>(t.own()) * 1e-9);
-  const auto all = peers.gather(summary(timed_part(own_s, record)));
+  const auto all = peers.gather(summary(record.timed_part(own_s)));
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   for (std::size_t r = 0; r < all.size(); ++r) {
     const double caused_s = stragglers.ranks[r].waiting_caused_s / steps;
@@ -70,12 +65,12 @@ void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Pe
   }
   std::vector<double> seconds;
   for (const LossRow& row : result.rows) seconds.push_back(row.seconds);
-  seconds = timed_part(seconds, record);
+  seconds = record.timed_part(seconds);
   stragglers.worst_step_s = percentile(seconds, 1);
   if (slowed.empty()) return;
-  std::vector<double> injected_s = timed_part(record.injected_seconds, record);
+  std::vector<double> injected_s = record.timed_part(record.injected_seconds);
   peers.max(injected_s);
-  std::vector<double> written = timed_part(record.memory_traffic, record);
+  std::vector<double> written = record.timed_part(record.memory_traffic);
   peers.sum(written);
   stragglers.perturb = lost_time(seconds, injected_s, written);
   stragglers.perturb->ranks = slowed;

@@ -19,14 +19,6 @@ double unit_roundoff(Dtype dtype) {
   }
 }
 
-const StateSketch& of(const StepOutcome& outcome, State state) {
-  switch (state) {
-    case State::momentum: return outcome.momentum;
-    case State::variance: return outcome.variance;
-    default: return outcome.master;
-  }
-}
-
 // The norm of the difference of two sketched vectors, relative to the second. `rounding` is what
 // storing the state in fp32 may have changed in both.
 double relative(const StateSketch& a, const StateSketch& b, double rounding) {
@@ -87,16 +79,18 @@ void compare_steps(const StepOutcome& before, const StepOutcome& run, const Step
   const bool exact = bounds.update == 0;
   const double rounding = exact ? 0 : stored_rounding;
   const auto gradient = [&](const StepOutcome& after) {
-    return combine(of(after, trace.state), of(before, trace.state), -trace.decay);
+    return combine(after.states[trace.state], before.states[trace.state], -trace.decay);
   };
   const auto update = [&](const StepOutcome& after) {
-    return combine(after.master, before.master, -1);
+    return combine(after.states[State::master], before.states[State::master], -1);
   };
   result.gradient =
-      relative(gradient(run), gradient(again), rounding * of(again, trace.state).norm());
-  const double updates = relative(update(run), update(again), rounding * again.master.norm());
+      relative(gradient(run), gradient(again), rounding * again.states[trace.state].norm());
+  const double updates =
+      relative(update(run), update(again), rounding * again.states[State::master].norm());
   // Equal gradients of one rank's shard give equal updates: nothing is summed any more.
-  const bool same_gradients = run.momentum == again.momentum && run.variance == again.variance;
+  const bool same_gradients = run.states[State::momentum] == again.states[State::momentum] &&
+                              run.states[State::variance] == again.states[State::variance];
   // Where the gradients show in the parameters themselves, the bound of gradients is the stricter.
   const bool follows = same_gradients && trace.state != State::master;
   const double most_update = follows || exact ? 0 : std::max(bounds.update, trace.update);
@@ -113,9 +107,9 @@ void compare_moments(const StepOutcome& before, const StepOutcome& run, const St
   result.bound = bounds.gradient;
   if (!same_course(run, again, bounds.loss, result)) return;
   const auto differ = [&](State state, double beta) {
-    const StateSketch &old = of(before, state), &now = of(run, state);
+    const StateSketch &old = before.states[state], &now = run.states[state];
     const double kept = run.updated ? static_cast<double>(static_cast<float>(beta)) : 1;
-    return relative(combine(now, old, -kept), of(again, state),
+    return relative(combine(now, old, -kept), again.states[state],
                     stored_rounding * std::max(old.norm(), now.norm()));
   };
   result.gradient = differ(State::momentum, optimizer.beta1);
@@ -136,8 +130,7 @@ std::string compare_updates(const UpdateSketches& u) {
 std::string describe(const ReplayResult& replay) {
   return fmt::format(
       "timed step {}, made again from its saved states under ordered reductions, gave the same "
-      "loss "
-      "and {}",
+      "loss and {}",
       replay.step,
       replay.bound == 0 ? "the same states"
                         : fmt::format("gradients within {:.2g} of their norm (at most {:.2g})",

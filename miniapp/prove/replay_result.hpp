@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a timed step compares with the same step made again.
-// What the proof of the collectives covered, for the report and the verdict.
+// How a timed step compares with the same step made again, and what the proof of the collectives
+// covered.
 #pragma once
 
 #include <cstdint>
@@ -11,12 +11,13 @@
 
 namespace shardmark {
 
-/// What a rank keeps of one step: its loss, and sketches of its fp32 states after the step. A step
-/// whose replay begins without moments keeps no sketch of the parameters.
+/// What a rank keeps of one step: its loss, and sketches of its fp32 states after the step, in
+/// which parameters count as masters. A step whose replay begins without moments keeps no sketch of
+/// these.
 struct StepOutcome {
   bool updated = false;
   double loss = 0;  // NaN if nothing is trained
-  StateSketch master, momentum, variance;
+  EnumArray<State, StateSketch> states{};
 };
 
 /// By how much the step and its replay may differ, relative to the norm of what they compute.

@@ -164,10 +164,9 @@ std::string self_check(const Deck& deck, const Profile& profile, Context& contex
   if (deck.zero.stage == 0 || deck.zero.knobs.sums_gradients) return {};  // other parameters
   const StageOutcome zero = outcome(small_deck(deck, 0));
   if (!zero.wrong.empty()) return zero.wrong;
-  if (zero.hashes.param != mine.hashes.param || zero.hashes.master != mine.hashes.master ||
-      zero.hashes.momentum != mine.hashes.momentum || zero.hashes.variance != mine.hashes.variance)
+  if (zero.hashes.of != mine.hashes.of)
     return fmt::format("stage {} gives param {:016x}, stage 0 gives {:016x}", deck.zero.stage,
-                       mine.hashes.param, zero.hashes.param);
+                       mine.hashes.of[State::param], zero.hashes.of[State::param]);
   return {};
 }
 

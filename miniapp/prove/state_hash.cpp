@@ -157,17 +157,16 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
     return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0}) +
            hash_experts(context, program, executor, state, peers, hashes.disagreement);
   };
-  hashes.param = one(State::param);
-  hashes.master = one(State::master);
-  hashes.momentum = one(State::momentum);
-  hashes.variance = one(State::variance);
+  for (const State state : all_values<State>) hashes.of[state] = one(state);
   // fp32 parameters equal their masters bit for bit, so a shard that did not arrive is found here.
   // Frozen ones have no master.
   if (program.precision.model != Dtype::fp32) return hashes;
-  const std::uint64_t updated = hashes.param - frozen_part(context, program, executor, peers);
-  if (updated != hashes.master && hashes.disagreement.empty())
+  const std::uint64_t master = hashes.of[State::master],
+                      updated =
+                          hashes.of[State::param] - frozen_part(context, program, executor, peers);
+  if (updated != master && hashes.disagreement.empty())
     hashes.disagreement =
-        fmt::format("param hashes to {:016x}, its master to {:016x}", updated, hashes.master);
+        fmt::format("param hashes to {:016x}, its master to {:016x}", updated, master);
   return hashes;
 }
 

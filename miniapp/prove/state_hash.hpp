@@ -17,7 +17,7 @@ class Executor;
 
 /// The hash of each state.
 struct StateHashes {
-  std::uint64_t param = 0, master = 0, momentum = 0, variance = 0;
+  EnumArray<State, std::uint64_t> of{};
   /// Empty if replicas agree; of sharded states, the shards that replicas consist of.
   std::string disagreement;
   bool operator==(const StateHashes&) const = default;

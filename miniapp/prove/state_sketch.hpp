@@ -9,8 +9,6 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
-#include <cstdint>
-#include <span>
 
 #include <core/numeric/sketch.hpp>
 
@@ -21,10 +19,6 @@ struct StateSketch {
   static constexpr std::size_t buckets = sketch_buckets;
   std::array<double, buckets> sums{};
 
-  /// Adds the elements `first_elem`, `first_elem` + 1, … of the state.
-  void add(std::span<const float> values, std::int64_t first_elem) {
-    sketch_on_host(values.data(), static_cast<std::int64_t>(values.size()), first_elem, sums);
-  }
   /// The estimate of the norm.
   double norm() const {
     double squares = 0;

@@ -10,7 +10,6 @@
 #include <core/random.hpp>
 #include <core/read_back.hpp>
 #include <miniapp/prove/step_prover.hpp>
-#include <miniapp/ranks/shared_seed.hpp>
 
 namespace shardmark {
 
@@ -47,8 +46,7 @@ void StepProver::draw(std::int64_t steps, std::int64_t least_period) {
   result_.timed_steps = steps;
   if (proof_ == nullptr) return;
   collectives_before_ = proof_->proved();
-  const auto costs = peers_.gather(cost_);
-  const double cost = *std::ranges::min_element(costs);
+  const double cost = std::ranges::min(peers_.gather(cost_));
   const auto wanted = static_cast<std::int64_t>(std::ceil(std::min(cost / most_cost, 1e9)));
   const std::int64_t most = std::max<std::int64_t>(steps, 1);
   result_.period = std::clamp<std::int64_t>(wanted, std::min(least_period, most), most);

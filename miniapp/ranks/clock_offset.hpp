@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Makes time stamps of different ranks comparable, so that figures can separate waiting for the
 // last rank from the transfer itself without a barrier in a timed step.
-// How long something takes that ranks do together.
 #pragma once
 
 #include <cstdint>

@@ -1,20 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <array>
 #include <charconv>
 #include <cstdlib>
 
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/text.hpp>
 #include <miniapp/ranks/faults.hpp>
 
 namespace shardmark {
 namespace {
-
-constexpr std::array<std::string_view, 13> names{
-    "none",         "leak",        "extra_call", "skip_wait",    "flip_bit",
-    "stale_shard",  "nan",         "extra_copy", "illegal_plan", "repeat_micro",
-    "wrong_update", "fewer_elems", "overrun"};
 
 [[noreturn]] void refuse(std::string_view value, const std::string& why) {
   throw DeckError(fmt::format("environment: SHARDMARK_FAULT = {}: {}", value, why));
@@ -22,9 +17,10 @@ constexpr std::array<std::string_view, 13> names{
 
 Fault named(std::string_view name, std::string_view value) {
   std::string all;
-  for (std::size_t i = 1; i < names.size(); ++i) {
-    if (names[i] == name) return static_cast<Fault>(i);
-    all += (i > 1 ? ", " : "") + std::string(names[i]);
+  for (const Fault fault : all_values<Fault>) {
+    if (fault == Fault::none) continue;
+    if (to_string(fault) == name) return fault;
+    add_item(all, to_string(fault));
   }
   refuse(value, "must be one of " + all);
 }
@@ -35,10 +31,6 @@ bool takes_all_ranks(Fault fault) {
 }
 
 }  // namespace
-
-std::string_view to_string(Fault fault) {
-  return names[static_cast<std::size_t>(fault)];
-}
 
 std::string to_string(const InjectedFault& fault) {
   const std::string name(to_string(fault.kind));

@@ -5,7 +5,8 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <string_view>
+
+#include <core/enum_array.hpp>
 
 namespace shardmark {
 
@@ -25,7 +26,11 @@ enum class Fault : std::uint8_t {
   fewer_elems,   // collectives carry fewer elements than planned, in as many calls
   overrun        // computations write beyond the end of their buffers
 };
-std::string_view to_string(Fault fault);
+template<>
+inline constexpr auto value_names<Fault> = name_list("none", "leak", "extra_call", "skip_wait",
+                                                     "flip_bit", "stale_shard", "nan", "extra_copy",
+                                                     "illegal_plan", "repeat_micro", "wrong_update",
+                                                     "fewer_elems", "overrun");
 
 /// A fault with the rank on which it happens.
 struct InjectedFault {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <vector>
 
 #include <fmt/core.h>
 #include <unistd.h>
@@ -33,17 +31,11 @@ constexpr std::array known_launchers{
     KnownLauncher{"Slurm's srun", "SLURM_PROCID", "SLURM_STEP_NUM_TASKS",
                   ", or name this MPI to srun (`srun --mpi=pmi2` or `pmix`; `srun --mpi=list`)"}};
 
-std::vector<std::pair<Launch, std::string_view>> launches(const ReadVariable& read) {
-  std::vector<std::pair<Launch, std::string_view>> found;
-  for (const KnownLauncher& known : known_launchers) {
-    if (known.processes == nullptr) continue;
-    if (const char* text = read(known.processes); text != nullptr && std::atoi(text) > 0)
-      found.push_back({{known.name, known.processes, std::atoi(text)}, known.remedy});
-  }
-  return found;
-}
-
 }  // namespace
+
+const char* variable_of_process(const char* name) {
+  return std::getenv(name);
+}
 
 int launched_rank(const ReadVariable& read) {
   for (const KnownLauncher& known : known_launchers)
@@ -51,22 +43,23 @@ int launched_rank(const ReadVariable& read) {
   return 0;
 }
 
-int launched_rank() {
-  return launched_rank([](const char* name) { return std::getenv(name); });
-}
-
 std::optional<std::string> wrong_launcher(int world, std::string_view library,
                                           const ReadVariable& read) {
-  const auto all = launches(read);
-  if (all.empty() ||
-      std::ranges::any_of(all, [&](const auto& launch) { return launch.first.processes <= world; }))
-    return {};
-  const auto& [launch, remedy] = all.front();
+  const KnownLauncher* launcher = nullptr;  // the innermost one that says a number
+  int started = 0;
+  for (const KnownLauncher& known : known_launchers) {
+    const char* text = known.processes != nullptr ? read(known.processes) : nullptr;
+    const int processes = text != nullptr ? std::atoi(text) : 0;
+    if (processes < 1) continue;
+    if (processes <= world) return {};
+    if (launcher == nullptr) launcher = &known, started = processes;
+  }
+  if (launcher == nullptr) return {};
   return fmt::format(
       "launch: {0} started {1} processes ({2} = {1}), but the MPI library of this program ({3}) "
-      "has "
-      "a world of {4}: start it with the launcher of that library{5}",
-      launch.launcher, launch.processes, launch.variable, library, plural(world, "rank"), remedy);
+      "has a world of {4}: start it with the launcher of that library{5}",
+      launcher->name, started, launcher->processes, library, plural(world, "rank"),
+      launcher->remedy);
 }
 
 std::string host_of_process() {

@@ -12,24 +12,17 @@ namespace shardmark {
 
 /// Reads an environment variable: nullptr if it is not set. Tests give their own.
 using ReadVariable = std::function<const char*(const char*)>;
+const char* variable_of_process(const char* name);
 
 /// The rank that the launcher gave this process; 0 without a launcher.
-int launched_rank();
-int launched_rank(const ReadVariable& read);
-
-/// A launcher that says how many processes it has started.
-struct Launch {
-  std::string_view launcher;  // "Open MPI's mpiexec"
-  std::string_view variable;  // where it says so: "OMPI_COMM_WORLD_SIZE"
-  int processes = 0;
-};
+int launched_rank(const ReadVariable& read = variable_of_process);
 
 /// Why this program must not run in a world of `world` ranks, in one sentence; nothing if it may.
 /// It must not if a launcher has started more processes, and no launcher says `world`: this happens
 /// under the launcher of another MPI, where each process becomes a world of its own, and every one
 /// of them would report a result. `library` is the name of the program's MPI. Pure.
 std::optional<std::string> wrong_launcher(int world, std::string_view library,
-                                          const ReadVariable& read);
+                                          const ReadVariable& read = variable_of_process);
 
 /// The name of this host, for messages; empty if the system does not tell it.
 std::string host_of_process();

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
+#include <random>
+#include <string_view>
 
 #include <fmt/core.h>
 
@@ -8,22 +10,21 @@
 
 namespace shardmark {
 
+namespace {
+constexpr std::string_view lane_name = "driver";
+}
+
 void Peers::barrier() {
-  Collective c;
-  c.op = Op::barrier;
-  c.name = "driver";
-  run(comm_, c);
+  run(comm_, {.op = Op::barrier, .name = lane_name});
 }
 
 void Peers::gather_bytes(const void* mine, void* all, std::int64_t bytes) {
-  Collective c;
-  c.op = Op::all_gather;
-  c.dtype = Dtype::uint8;
-  c.elems = bytes * size();
-  c.send = mine;
-  c.recv = all;
-  c.name = "driver";
-  run(comm_, c);
+  run(comm_, {.op = Op::all_gather,
+              .dtype = Dtype::uint8,
+              .elems = bytes * size(),
+              .send = mine,
+              .recv = all,
+              .name = lane_name});
 }
 
 std::vector<std::string> Peers::gather(const std::string& mine) {
@@ -47,14 +48,13 @@ std::string Peers::first_text(const std::string& mine) {
 
 std::string Peers::broadcast(const std::string& mine, int rank) {
   const auto send = [&](void* data, std::int64_t bytes) {
-    Collective c;
-    c.op = Op::broadcast;
-    c.dtype = Dtype::uint8;
-    c.root = rank;
-    c.elems = bytes;
-    c.send = c.recv = data;
-    c.name = "driver";
-    run(comm_, c);
+    run(comm_, {.op = Op::broadcast,
+                .dtype = Dtype::uint8,
+                .root = rank,
+                .elems = bytes,
+                .send = data,
+                .recv = data,
+                .name = lane_name});
   };
   auto length = static_cast<std::int64_t>(mine.size());
   send(&length, sizeof length);
@@ -65,14 +65,13 @@ std::string Peers::broadcast(const std::string& mine, int rank) {
 }
 
 Ticket Peers::start_reduction(double* values, std::int64_t count, Reduction reduction) {
-  Collective c;
-  c.op = Op::all_reduce;
-  c.dtype = Dtype::fp64;
-  c.reduction = reduction;
-  c.elems = count;
-  c.send = c.recv = values;
-  c.name = "driver";
-  return comm_.start(c);
+  return comm_.start({.op = Op::all_reduce,
+                      .dtype = Dtype::fp64,
+                      .reduction = reduction,
+                      .elems = count,
+                      .send = values,
+                      .recv = values,
+                      .name = lane_name});
 }
 
 Ticket Peers::start_max(double& value) {
@@ -99,6 +98,12 @@ void Peers::throw_if_any_failed(const Failure& mine) {
     if (statuses[r] != 0)
       throw AgreedError(static_cast<ExitStatus>(statuses[r]),
                         r == rank() ? mine.what : std::string{});
+}
+
+std::uint64_t shared_seed(Peers& peers) {
+  std::random_device device;
+  const std::uint64_t mine = static_cast<std::uint64_t>(device()) << 32 | device();
+  return peers.gather(mine).front();
 }
 
 }  // namespace shardmark

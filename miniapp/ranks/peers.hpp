@@ -90,4 +90,8 @@ class Peers {
   Communicator& comm_;
 };
 
+/// Collective. The same random number on all ranks, which nobody can know before: it comes from the
+/// system's source of randomness on rank 0.
+std::uint64_t shared_seed(Peers& peers);
+
 }  // namespace shardmark

@@ -9,22 +9,21 @@ namespace shardmark {
 
 namespace {
 
+constexpr int caught[] = {SIGINT, SIGTERM, SIGUSR1};
+
 // By signal, so that no handler reads and writes what another handler may interrupt.
 volatile std::sig_atomic_t interrupts = 0, terminations = 0, user_signals = 0;
 
-void on_interrupt(int /*signal*/) {
-  interrupts = interrupts + 1;
-}
-void on_termination(int /*signal*/) {
-  terminations = terminations + 1;
-}
-void on_user_signal(int /*signal*/) {
-  user_signals = 1;
+void count(int signal) {
+  volatile std::sig_atomic_t& of_signal = signal == SIGINT    ? interrupts
+                                          : signal == SIGTERM ? terminations
+                                                              : user_signals;
+  of_signal = of_signal + 1;
 }
 
-void install(int signal, void (*handler)(int)) {
+void install(int signal) {
   struct sigaction action {};
-  action.sa_handler = handler;
+  action.sa_handler = count;
   action.sa_flags = SA_RESTART;  // system calls of MPI and HDF5 go on as if nothing had happened
   sigemptyset(&action.sa_mask);
   if (sigaction(signal, &action, nullptr) != 0)
@@ -34,31 +33,18 @@ void install(int signal, void (*handler)(int)) {
 sigset_t stop_signals() {
   sigset_t signals;
   sigemptyset(&signals);
-  for (int signal : {SIGINT, SIGTERM, SIGUSR1}) sigaddset(&signals, signal);
+  for (const int signal : caught) sigaddset(&signals, signal);
   return signals;
 }
 
 }  // namespace
-
-std::string_view to_string(StopCause cause) {
-  switch (cause) {
-    case StopCause::none: return "";
-    case StopCause::time_limit: return "run.time_limit_s";
-    case StopCause::sigusr1: return "SIGUSR1";
-    case StopCause::sigint: return "SIGINT";
-    case StopCause::sigterm: break;
-  }
-  return "SIGTERM";
-}
 
 // oneDNN's matrix products let the stack pointer point into a buffer on the heap, so that a handler
 // on such a thread would write its frame over the blocks before that buffer.
 void catch_stop_signals() {
   const sigset_t signals = stop_signals();
   pthread_sigmask(SIG_BLOCK, &signals, nullptr);
-  install(SIGINT, on_interrupt);
-  install(SIGTERM, on_termination);
-  install(SIGUSR1, on_user_signal);
+  for (const int signal : caught) install(signal);
 }
 
 void receive_stop_signals() {

@@ -17,8 +17,8 @@
 #pragma once
 
 #include <cstdint>
-#include <string_view>
 
+#include <core/enum_array.hpp>
 #include <miniapp/ranks/peers.hpp>
 
 namespace shardmark {
@@ -26,8 +26,9 @@ namespace shardmark {
 /// Why a run stops before its last step. If the ranks have different causes, the largest counts.
 enum class StopCause : std::uint8_t { none, time_limit, sigusr1, sigint, sigterm };
 
-/// "SIGTERM"; "run.time_limit_s" for the time limit.
-std::string_view to_string(StopCause cause);
+template<>
+inline constexpr auto value_names<StopCause> = name_list("", "run.time_limit_s", "SIGUSR1",
+                                                         "SIGINT", "SIGTERM");
 
 /// Installs the handlers for this process, and blocks the signals in the calling thread and in all
 /// threads that it starts from here on. Call it before any other thread runs. Throws

@@ -86,11 +86,10 @@ OrderedJson energy_json(const EnergyFigure& f) {
           {"nodes", nodes}};
 }
 
-using OrderedJson = nlohmann::ordered_json;
-
 OrderedJson hex(std::uint64_t value) {
   return fmt::format("{:016x}", value);
 }
+
 OrderedJson memory(const Result& r) {
   OrderedJson o;
   for (const Tier t : all_values<Tier>) {
@@ -139,13 +138,13 @@ OrderedJson collectives(const Program& p, const Result& r) {
   return o;
 }
 
-// The form of DeepSpeed's log_summary(return_dict=True), with nccl-tests' bandwidth.
 OrderedJson seconds(const TimeResult& t) {
   OrderedJson o;
   for (const NamedTime& n : named_times) o[n.key] = t.*n.of;
   return o;
 }
 
+// The form of DeepSpeed's log_summary(return_dict=True), with nccl-tests' bandwidth.
 OrderedJson comms(const Result& r) {
   OrderedJson o = OrderedJson::object();
   for (const CommsLogOp& op : r.comms_log)
@@ -269,10 +268,10 @@ void run_class(OrderedJson& o, const Result& r) {
 }  // namespace
 
 OrderedJson state_hash_json(const StateHashes& hashes) {
-  return {{"param", hex(hashes.param)},
-          {"master", hex(hashes.master)},
-          {"momentum", hex(hashes.momentum)},
-          {"variance", hex(hashes.variance)}};
+  OrderedJson o;
+  for (const State state : all_values<State>)
+    o[std::string(to_string(state))] = hex(hashes.of[state]);
+  return o;
 }
 
 std::string report_json(const Deck& deck, const Program& p, const Result& r) {

@@ -30,6 +30,17 @@ std::string values_of(const VariableOfRanks& v) {
   return text;
 }
 
+std::string software_line(const Result& r) {
+  const auto version = [&](const char* name) {
+    const auto it = r.versions.find(name);
+    return it == r.versions.end() ? std::string("unknown") : it->second;
+  };
+  return fmt::format("ShardMark {}, Kokkos {} ({}), {}, {} (MPI {}), {}, {}", version("shardmark"),
+                     version("kokkos"), version("execution_space"), version("matmul"),
+                     version("mpi"), version("mpi_standard"), version("compiler"),
+                     version("system"));
+}
+
 }  // namespace
 
 std::vector<RankGroup> rank_groups(const std::vector<RankInfo>& ranks) {
@@ -41,17 +52,6 @@ std::vector<RankGroup> rank_groups(const std::vector<RankInfo>& ranks) {
     groups[at->second].ranks.push_back(static_cast<int>(r));
   }
   return groups;
-}
-
-std::string software_line(const Result& r) {
-  const auto version = [&](const char* name) {
-    const auto it = r.versions.find(name);
-    return it == r.versions.end() ? std::string("unknown") : it->second;
-  };
-  return fmt::format("ShardMark {}, Kokkos {} ({}), {}, {} (MPI {}), {}, {}", version("shardmark"),
-                     version("kokkos"), version("execution_space"), version("matmul"),
-                     version("mpi"), version("mpi_standard"), version("compiler"),
-                     version("system"));
 }
 
 std::vector<std::string> environment_lines(const Result& r) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The part of the printed report that describes machine, ranks and software.
-// The checksum of a report: it finds a report.json or losses.csv that was edited after the run. It
+// The part of the printed report that describes machine, ranks and software, and the checksum of a
+// report: it finds a report.json or losses.csv that was edited after the run. It
 // proves nothing, since whoever edits a report can compute it again.
 #pragma once
 
@@ -24,9 +24,6 @@ struct RankGroup {
 };
 /// Groups in the order of their first ranks. Ranks on different cores are in different groups.
 std::vector<RankGroup> rank_groups(const std::vector<RankInfo>& ranks);
-
-/// One line: ShardMark, Kokkos, matrix products, MPI, compiler, system.
-std::string software_line(const Result& result);
 
 /// "NAME=value" if all ranks agree, else some values with their ranks.
 std::vector<std::string> environment_lines(const Result& result);

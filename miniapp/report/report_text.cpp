@@ -107,10 +107,8 @@ void time_table(Out out, const Result& r) {
 
 void experts_lines(Out out, const Result& r) {
   if (r.experts.empty()) return;
-  const auto fullest = std::ranges::max_element(
-      r.experts, [](const auto& a, const auto& b) { return a.most < b.most; });
-  const auto emptiest = std::ranges::min_element(
-      r.experts, [](const auto& a, const auto& b) { return a.least < b.least; });
+  const auto fullest = std::ranges::max_element(r.experts, {}, &ExpertLoad::most);
+  const auto emptiest = std::ranges::min_element(r.experts, {}, &ExpertLoad::least);
   fmt::format_to(out,
                  "\nExperts, tokens over the mean of their layer, all steps and ranks\n"
                  "  fullest {:.3f} (layer {})   emptiest {:.3f} (layer {})\n",
@@ -249,7 +247,8 @@ std::string report_text(const Deck& deck, const Program& p, const Result& r,
   fmt::format_to(out,
                  "State hashes: param {:016x}  master {:016x}  momentum {:016x}  variance "
                  "{:016x}\n",
-                 r.hashes.param, r.hashes.master, r.hashes.momentum, r.hashes.variance);
+                 r.hashes.of[State::param], r.hashes.of[State::master],
+                 r.hashes.of[State::momentum], r.hashes.of[State::variance]);
   fmt::format_to(out, "\nChecks\n");
   for (const Check& c : r.checks)
     fmt::format_to(out, "  {:<15}{:<16}{}\n", c.name,

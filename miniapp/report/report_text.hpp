@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The report that a run ends with, on standard output. Scripts read its last three lines.
-// What a user can do after a run.
 #pragma once
 
 #include <string>

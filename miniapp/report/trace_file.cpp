@@ -191,8 +191,7 @@ class Writer {
   // The event of the plan that issued a collective; null if a fault did.
   const Event* issuer(const StepTrace& trace, const CollectiveRecord& r) const {
     const auto after =
-        std::upper_bound(trace.events.begin(), trace.events.end(), r.issue_ns,
-                         [](std::int64_t ns, const TracedEvent& t) { return ns < t.begin_ns; });
+        std::ranges::upper_bound(trace.events, r.issue_ns, {}, &TracedEvent::begin_ns);
     if (after == trace.events.begin() || std::prev(after)->event < 0) return nullptr;
     const TracedEvent& t = *std::prev(after);
     const Event& e = p_.segments[t.segment].events[t.event];
@@ -241,10 +240,6 @@ std::string trace_events(const Program& p, const std::vector<StepTrace>& steps,
   writer.name_lanes(host);
   for (const StepTrace& step : steps) writer.step(step);
   return std::move(writer).str();
-}
-
-std::string trace_end() {
-  return "\n]}\n";
 }
 
 namespace {

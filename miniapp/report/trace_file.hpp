@@ -26,7 +26,7 @@ struct TraceClock {
   std::int64_t zero_ns = 0;    // the beginning of the trace, on rank 0's clock
 };
 
-/// The text before the first rank's events: the beginning of an object that trace_end() closes.
+/// The text before the first rank's events: the beginning of an object that `trace_end` closes.
 std::string trace_begin(const Program& program, const std::string& deck_name);
 
 /// The events of this rank, separated by commas: metadata, a complete event ("X", us) for each
@@ -37,7 +37,7 @@ std::string trace_events(const Program& program, const std::vector<StepTrace>& s
                          const TraceClock& clock, const std::string& host);
 
 /// The end of the file, after the last rank's events.
-std::string trace_end();
+inline constexpr const char* trace_end = "\n]}\n";
 
 /// The events of `priced`, a price of `program`, in nanoseconds from the start of the step. Buffers
 /// that are held are not part of it.

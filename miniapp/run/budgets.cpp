@@ -99,9 +99,8 @@ FitBudget run_fit_budget(const Deck& deck, int ranks_per_node, Peers& peers) {
     const auto device = find_device_memory(ranks_per_node);
     found = device ? *device : find_memory(ranks_per_node);
   });
-  const auto least = peers.gather(found.bytes);
-  if (budget.bytes > 0) return budget;
-  return {*std::ranges::min_element(least), true, found.source};
+  const std::int64_t least = std::ranges::min(peers.gather(found.bytes));
+  return budget.bytes > 0 ? budget : FitBudget{least, true, found.source};
 }
 
 void require_a_layer(const Deck& deck, const Fit& fit) {

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // How much memory a run may use, by tier: what its deck says, or what this machine has free.
-// The memory that `model.fit` fills with layers.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdlib>
 #include <cstdlib>  // defines which C library this is
 
 #include <Kokkos_Core.hpp>
@@ -84,9 +83,7 @@ ExitStatus launch(const std::function<ExitStatus(const World&)>& body) {
   char** argv = nullptr;
   guard.begin("start-up: MPI_Init", start_limit_s);
   const MpiWorld world(argc, argv);
-  if (const auto why = wrong_launcher(world.size(), mpi_library(),
-                                      [](const char* name) { return std::getenv(name); }))
-    throw DeckError(*why);
+  if (const auto why = wrong_launcher(world.size(), mpi_library())) throw DeckError(*why);
   const ExitStatus status = run_in(world, guard, body);
   guard.begin("MPI_Finalize", end_limit_s);  // and what follows, to the end of the process
   return status;

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Initializes MPI and Kokkos for a command, and turns an error into one message and one exit status
 // for all ranks.
-// What exists before a deck is read: the ranks, and the means by which they agree.
-// Settings of the C library's heap. By default it returns large blocks to the system when they are
-// freed, and the next block costs a page fault per page. A step acquires and releases the same
-// sizes again and again.
 #pragma once
 
 #include <functional>
@@ -33,8 +29,9 @@ struct World {
 /// all processes.
 ExitStatus launch(const std::function<ExitStatus(const World&)>& body);
 
-/// Makes the heap keep freed memory for the rest of the process. To be called before the first
-/// large allocation.
+/// Makes the heap keep freed memory for the rest of the process, since a step acquires and releases
+/// the same sizes again and again, and a block that comes from the system costs a page fault per
+/// page. To be called before the first large allocation.
 void keep_freed_memory();
 
 /// Returns the memory that the heap kept to the system. To be called between runs in one process,

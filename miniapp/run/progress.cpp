@@ -44,11 +44,10 @@ bool is_terminal(int pid) {
          target == "/dev/console";
 }
 
-}  // namespace
-
+// Whether standard output of this process is a terminal, or that of the launcher (such as mpiexec)
+// which started it. Launchers give their ranks a pipe.
 bool output_reaches_terminal() {
   if (isatty(STDOUT_FILENO) != 0) return true;
-  // Launchers give their ranks a pipe, so the output of the launcher decides.
   for (int pid = parent_of(getpid()), hops = 0; pid > 1 && hops < 8; pid = parent_of(pid), ++hops) {
     const std::string name = name_of(pid);
     const bool launcher = name.starts_with("hydra") || name.starts_with("mpiexec") ||
@@ -59,6 +58,8 @@ bool output_reaches_terminal() {
   }
   return false;
 }
+
+}  // namespace
 
 std::string time_left(double seconds, double part) {
   return clock_time(seconds * (1 - part) / part) + " left";

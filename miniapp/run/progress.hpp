@@ -9,10 +9,6 @@
 
 namespace shardmark {
 
-/// Whether standard output of this process is a terminal, or that of the launcher (such as mpiexec)
-/// which started it.
-bool output_reaches_terminal();
-
 /// "12 s left": of work that has taken `seconds` for `part` of it, which is above 0 and at most 1.
 std::string time_left(double seconds, double part);
 

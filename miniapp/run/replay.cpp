@@ -19,7 +19,6 @@
 #include <miniapp/prove/state_hash.hpp>
 #include <miniapp/prove/step_prover.hpp>
 #include <miniapp/ranks/lanes.hpp>
-#include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/run/replay.hpp>
 
 namespace shardmark {
@@ -110,11 +109,8 @@ StepOutcome StepReplay::outcome(const Context& context, const Program& program,
   StepOutcome outcome;
   for (const WantedElements& w : wanted_states(program, executor)) {
     if (w.dtype != Dtype::fp32 || (!with_moments_ && !is_moment(w.state))) continue;
-    StateSketch& sketch = w.state == State::momentum   ? outcome.momentum
-                          : w.state == State::variance ? outcome.variance
-                                                       : outcome.master;
     sketch_state(context, reinterpret_cast<const float*>(w.into), w.elems, w.first_elem,
-                 sketch.sums);
+                 outcome.states[is_moment(w.state) ? w.state : State::master].sums);
   }
   return outcome;
 }

@@ -17,7 +17,6 @@
 #include <miniapp/provenance/environment.hpp>
 #include <miniapp/provenance/provenance.hpp>
 #include <miniapp/provenance/version.hpp>
-#include <miniapp/ranks/shared_seed.hpp>
 #include <miniapp/report/report_json.hpp>
 #include <miniapp/run/results.hpp>
 
@@ -44,7 +43,7 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
     result.tiers[t].budget_source = run.budgets.source[t];
   }
   const SegmentRuns runs = planned_runs(program, steps_due(deck, record), record.first_step > 0);
-  compare_memory(program, segments_of_runs(runs), {memory, record.slots}, peers, result, observed);
+  compare_memory(program, segments_of_runs(runs), memory, record.slots, peers, result, observed);
   compare_calls(program, runs,
                 {session.counters(), session.executor().runs(), session.executor().routed()}, peers,
                 result, observed);
@@ -59,12 +58,7 @@ void compare_with_plan(const RunPlan& run, RunSession& session, const RunRecord&
 // Rank 0 has predictions.
 void fill_prediction(const RunPlan& run, const RunRecord& record, Result& result) {
   if (run.predictions.empty()) return;
-  const auto warmup =
-      std::min(record.core_to_core_s.size(), static_cast<std::size_t>(record.warmup));
-  const std::vector<double> timed(
-      record.core_to_core_s.begin() + static_cast<std::ptrdiff_t>(warmup),
-      record.core_to_core_s.end());
-  result.core_to_core_s = timed.empty() ? 0 : percentile(timed, 0.5);
+  result.core_to_core_s = percentile(record.timed_part(record.core_to_core_s), 0.5);
   result.prediction = in_placement(run.predictions, result.core_to_core_s);
   const double known_s = result.prediction->core_to_core_s;
   if (known_s > 0 && result.core_to_core_s > 0 &&

@@ -60,13 +60,12 @@ void RunOutput::write_trace(const std::vector<StepTrace>& steps,
   Peers& peers = world_.peers;
   const std::int64_t first_ns =
       steps.empty() ? INT64_MAX : steps[0].events.front().begin_ns + clock_offset_ns;
-  const auto all = peers.gather(first_ns);
-  const TraceClock clock{clock_offset_ns, *std::ranges::min_element(all)};
+  const TraceClock clock{clock_offset_ns, std::ranges::min(peers.gather(first_ns))};
   const std::string mine = trace_events(run_.program, steps, clock, world_.node.host);
   int rank = -1;
   const auto next = [&]() -> std::string {
     if (++rank > peers.size()) return {};
-    if (rank == peers.size()) return trace_end();
+    if (rank == peers.size()) return trace_end;
     const std::string part = peers.broadcast(mine, rank);
     return (rank == 0 ? trace_begin(run_.program, run_.loaded.deck.name) : ",\n") + part;
   };

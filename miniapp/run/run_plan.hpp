@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // A run before anything large is allocated: its deck, its plan, and the memory that it may use.
-// What a run's plan depends on besides its deck.
 #pragma once
 
 #include <optional>

@@ -49,7 +49,7 @@ void RunSession::open() {
   counters_.reset();
   peers.agree([&] {
     auto model = make_model(deck, run_.program, *context_, &data_witness_);
-    if (slowed_here()) {
+    if (std::ranges::binary_search(slowed_ranks_, peers.rank())) {
       if (deck.perturb.memory.active()) burner_.emplace();
       auto slowed =
           std::make_unique<SlowedModel>(std::move(model), *context_, burner_ ? &*burner_ : nullptr);
@@ -67,14 +67,6 @@ void RunSession::open() {
 void RunSession::slow_down_in(std::int64_t step) {
   if (slowed_ != nullptr)
     slowed_->begin_step(slowness(run_.loaded.deck.perturb, world_.peers.rank(), step));
-}
-
-void RunSession::slow_down_no_more() {
-  if (slowed_ != nullptr) slowed_->begin_step({});
-}
-
-bool RunSession::slowed_here() const {
-  return std::binary_search(slowed_ranks_.begin(), slowed_ranks_.end(), world_.peers.rank());
 }
 
 void RunSession::find_emulated_ranks() {
@@ -100,10 +92,6 @@ EmulatedTraffic RunSession::emulated() const {
     t.buffer_bytes += traffic_->buffer_bytes();
   }
   return t;
-}
-
-void RunSession::begin_congestion() {
-  if (traffic_) traffic_->begin();
 }
 
 void RunSession::end_congestion() {

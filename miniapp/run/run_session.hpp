@@ -57,7 +57,9 @@ class RunSession {
   const std::vector<int>& slowed_ranks() const { return slowed_ranks_; }
   /// Local. Makes this rank as slow as the deck's `perturb` asks in `step`.
   void slow_down_in(std::int64_t step);
-  void slow_down_no_more();
+  void slow_down_no_more() {
+    if (slowed_ != nullptr) slowed_->begin_step({});
+  }
   /// Whether a thread of this rank writes to memory beside the work since then.
   bool burns_memory() const { return slowed_ != nullptr && slowed_->burns_memory(); }
   /// By how much this rank was made slower so far.
@@ -68,7 +70,9 @@ class RunSession {
   const std::vector<int>& congested_ranks() const { return congested_ranks_; }
   /// Begins and ends the background traffic, if the deck asks for any. Each of them once; the end
   /// is collective. Throws CommError.
-  void begin_congestion();
+  void begin_congestion() {
+    if (traffic_) traffic_->begin();
+  }
   void end_congestion();
   const std::string& bf16_products() const { return bf16_products_; }
   /// What the back-end of the collectives chose for this machine; empty if it had no choice.
@@ -92,7 +96,6 @@ class RunSession {
   std::optional<Context> context_;
   SlowedModel* slowed_ = nullptr;  // of the session; null if this rank is not made slower
   std::vector<int> slowed_ranks_, congested_ranks_;
-  bool slowed_here() const;
   void find_emulated_ranks();
   std::optional<Session> session_;
   std::int64_t clock_offset_ns_ = 0;

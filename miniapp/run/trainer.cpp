@@ -20,15 +20,8 @@
 namespace shardmark {
 namespace {
 
-std::optional<EnergyPhase> energy_phase(Phase phase) {
-  switch (phase) {
-    case Phase::init: return std::nullopt;
-    case Phase::forward: return EnergyPhase::forward;
-    case Phase::backward: return EnergyPhase::backward;
-    case Phase::step: return EnergyPhase::optimizer;
-  }
-  return std::nullopt;
-}
+constexpr auto energy_phases = enum_table<Phase, std::optional<EnergyPhase>>(
+    std::nullopt, EnergyPhase::forward, EnergyPhase::backward, EnergyPhase::optimizer);
 
 // The pace of the storage benchmark is judged after this many writes.
 constexpr std::size_t paced_writes = 2;
@@ -75,7 +68,7 @@ void Trainer::open_meters() {
   phases_.emplace(*meters_,
                   device_is_host ? "" : "the device works behind the host, whose phases are known");
   if (!meters_->energy().empty())
-    session_.executor().on_phase([this](Phase phase) { enter_phase(energy_phase(phase)); });
+    session_.executor().on_phase([this](Phase phase) { enter_phase(energy_phases[phase]); });
 }
 
 void Trainer::enter_phase(std::optional<EnergyPhase> phase) {

@@ -69,8 +69,7 @@ std::string link_table(const Result& r) {
 std::string traced(const Result& r, std::string_view more) {
   if (r.trace.events.empty())
     return "<p class=\"soft\">No step was traced, so nothing is drawn here. The last warm-up step "
-           "is "
-           "drawn if there is one (run.warmup), because tracing would disturb a timed "
+           "is drawn if there is one (run.warmup), because tracing would disturb a timed "
            "step.</p>\n";
   const auto step = static_cast<std::size_t>(r.trace.step);
   const bool skipped = step < r.rows.size() && r.rows[step].skipped;

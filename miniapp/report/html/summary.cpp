@@ -121,12 +121,9 @@ std::string deck_section(const Deck& deck, const Result& r) {
   table.rows = {{"deck", escape(printable(deck.path))},
                 {"deck hash", "<code>" + escape(r.deck_hash) + "</code>"},
                 {"plan hash", "<code>" + escape(r.plan_hash) + "</code>"}};
-  for (const auto& [name, hash] : {std::pair("param", r.hashes.param),
-                                   {"master", r.hashes.master},
-                                   {"momentum", r.hashes.momentum},
-                                   {"variance", r.hashes.variance}})
-    table.rows.push_back(
-        {fmt::format("state hash, {}", name), fmt::format("<code>{:016x}</code>", hash)});
+  for (const State state : all_values<State>)
+    table.rows.push_back({fmt::format("state hash, {}", to_string(state)),
+                          fmt::format("<code>{:016x}</code>", r.hashes.of[state])});
   return "<h2>Deck and hashes</h2>\n" + to_html(table) + "<pre>" + escape(r.deck_text) + "</pre>\n";
 }
 

@@ -69,11 +69,11 @@ TEST(KeptStates, GiveAnotherSessionTheSameStates) {
 TEST(KeptStates, BeginWithMomentsOfZeroWhereTheyLeaveThemOut) {
   for (int stage = 0; stage <= 3; ++stage) {
     const Restored r = restored(deck_of(stage, Dtype::fp32), false, false);
-    EXPECT_EQ(r.restored.param, r.kept.param) << stage;
-    EXPECT_EQ(r.restored.master, r.kept.master);
-    EXPECT_EQ(r.restored.momentum, r.fresh.momentum);
-    EXPECT_EQ(r.restored.variance, r.fresh.variance);
-    EXPECT_NE(r.restored.momentum, r.kept.momentum);
+    EXPECT_EQ(r.restored.of[State::param], r.kept.of[State::param]) << stage;
+    EXPECT_EQ(r.restored.of[State::master], r.kept.of[State::master]);
+    EXPECT_EQ(r.restored.of[State::momentum], r.fresh.of[State::momentum]);
+    EXPECT_EQ(r.restored.of[State::variance], r.fresh.of[State::variance]);
+    EXPECT_NE(r.restored.of[State::momentum], r.kept.of[State::momentum]);
     EXPECT_LE(2 * r.bytes, r.all_bytes);
   }
 }

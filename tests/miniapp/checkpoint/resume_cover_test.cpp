@@ -126,13 +126,14 @@ void read_here(const std::vector<int>& row, const std::string& dir, StateHashes 
   const SubWorld ranks(row[ranks_in] + 1);
   // Ranks that did not write do not know the hashes.
   MPI_Request request;
-  MPI_Ibcast(&want.param, 4, MPI_UINT64_T, 0, MPI_COMM_WORLD, &request);
+  MPI_Ibcast(want.of.data(), static_cast<int>(want.of.size()), MPI_UINT64_T, 0, MPI_COMM_WORLD,
+             &request);
   wait_quietly(request);
   if (!ranks.mine()) return;
   CheckpointedRun run(with_checkpoints(deck_of(row, false), dir, "latest", 0), ranks.comm());
   StateHashes have = run.training.hashes();
   EXPECT_EQ(have.disagreement, "");
-  if (row[dtype_in] != row[dtype_out]) have.param = want.param;
+  if (row[dtype_in] != row[dtype_out]) have.of[State::param] = want.of[State::param];
   want.disagreement.clear();
   EXPECT_EQ(have, want);
   expect_rounded_masters(run.training);

@@ -14,7 +14,7 @@ using namespace muon_run;
 TEST(Muon, is_bitwise_equal_however_gradients_travel) {
   for (const Optimizer muon : {Optimizer::muon, Optimizer::standard_muon}) {
     const Outcome want = run(deck_of(1, muon));
-    EXPECT_NE(want.hashes.momentum, 0U);
+    EXPECT_NE(want.hashes.of[State::momentum], 0U);
     EXPECT_EQ(run(deck_of(2, muon)), want);
     for (const std::int64_t bucket : {100, 2000}) {
       Deck deck = deck_of(2, muon);

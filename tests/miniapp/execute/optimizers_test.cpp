@@ -70,8 +70,8 @@ TEST(Optimizers, AreBitwiseEqualAtAllStages) {
           EXPECT_EQ(all.back(), all.front())
               << to_string(type) << ", " << to_string(schedule) << ", stage " << stage;
         }
-      EXPECT_EQ(all[0].hashes.momentum != 0, has_moment(type, State::momentum));
-      EXPECT_EQ(all[0].hashes.variance != 0, has_moment(type, State::variance));
+      EXPECT_EQ(all[0].hashes.of[State::momentum] != 0, has_moment(type, State::momentum));
+      EXPECT_EQ(all[0].hashes.of[State::variance] != 0, has_moment(type, State::variance));
     }
 }
 

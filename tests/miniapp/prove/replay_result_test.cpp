@@ -2,7 +2,9 @@
 // Rule: a sketch gives the norm of a difference; a replayed step passes within the rounding of its
 // sums, and fails beyond it, naming what differs, whether it began with the moments or without.
 #include <cmath>
+#include <iterator>
 #include <limits>
+#include <span>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -28,9 +30,14 @@ double norm_of(const std::vector<float>& values) {
   return std::sqrt(squares);
 }
 
+// Adds the elements `first_elem`, `first_elem` + 1, … of a state.
+void add(StateSketch& sketch, std::span<const float> values, std::int64_t first_elem = 0) {
+  sketch_on_host(values.data(), std::ssize(values), first_elem, sketch.sums);
+}
+
 StateSketch sketch_of(const std::vector<float>& values) {
   StateSketch sketch;
-  sketch.add(values, 0);
+  add(sketch, values);
   return sketch;
 }
 
@@ -48,8 +55,8 @@ TEST(Sketch, does_not_depend_on_the_pieces) {
   const std::vector<float> values = wave(1, 0.1);
   for (const std::size_t cut : {1, 7, 8, 2501}) {
     StateSketch pieces;
-    pieces.add({values.data(), cut}, 0);
-    pieces.add({values.data() + cut, values.size() - cut}, static_cast<std::int64_t>(cut));
+    add(pieces, {values.data(), cut});
+    add(pieces, {values.data() + cut, values.size() - cut}, static_cast<std::int64_t>(cut));
     for (std::size_t i = 0; i < StateSketch::buckets; ++i)
       EXPECT_NEAR(pieces.sums[i], sketch_of(values).sums[i], 1e-12);
   }
@@ -65,12 +72,13 @@ StepOutcome step(double wrong, double rate = 1e-3) {
     variance.push_back(0.001F * g * g);
     master.push_back(1.0F - static_cast<float>(rate) * g);
   }
-  return {true, 2.5, sketch_of(master), sketch_of(momentum), sketch_of(variance)};
+  return {
+      true, 2.5, {{StateSketch{}, sketch_of(master), sketch_of(momentum), sketch_of(variance)}}};
 }
 
 StepOutcome start() {
   StepOutcome before;
-  before.master = sketch_of(std::vector<float>(elems, 1.0F));
+  before.states[State::master] = sketch_of(std::vector<float>(elems, 1.0F));
   return before;
 }
 
@@ -139,7 +147,7 @@ StepOutcome with_history(float history, double wrong = 0, float wrong_squares = 
     momentum.push_back(0.9F * m + static_cast<float>(1 - 0.9) * g);
     variance.push_back(0.999F * m * m + static_cast<float>(1 - 0.999) * g * g * wrong_squares);
   }
-  return {true, 2.5, {}, sketch_of(momentum), sketch_of(variance)};
+  return {true, 2.5, {{StateSketch{}, StateSketch{}, sketch_of(momentum), sketch_of(variance)}}};
 }
 
 StepOutcome moments(float history) {
@@ -149,7 +157,7 @@ StepOutcome moments(float history) {
     momentum.push_back(history * x);
     variance.push_back(history * x * history * x);
   }
-  return {true, 2.5, {}, sketch_of(momentum), sketch_of(variance)};
+  return {true, 2.5, {{StateSketch{}, StateSketch{}, sketch_of(momentum), sketch_of(variance)}}};
 }
 
 ReplayResult without_moments(const StepOutcome& before, const StepOutcome& run,
