@@ -83,7 +83,7 @@ void describe_lane(const Context& ctx, const Routes& by, const PairLanes& in,
       ctx, "shardmark::count_lane", 1, KOKKOS_LAMBDA(std::int64_t) {
         std::int64_t all = 0;
         for (std::int64_t e = 0; e < experts; ++e)
-          all += pairs_in(starts, e, lanes.lanes, lanes.own);
+          all += pairs_in(starts, e, lanes.count, lanes.own);
         to.pairs[lanes.own] = all;
       });
 }
@@ -190,11 +190,11 @@ void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& l
       ctx, "shardmark::empty_lanes", in.all_places(),
       KOKKOS_LAMBDA(std::int64_t place) { in.sources[place] = -1; });
   kernel::for_each(
-      ctx, "shardmark::place_in_lanes", to.experts * in.lanes, KOKKOS_LAMBDA(std::int64_t part) {
-        const std::int64_t expert = part / in.lanes, lane = part % in.lanes;
+      ctx, "shardmark::place_in_lanes", to.experts * in.count, KOKKOS_LAMBDA(std::int64_t part) {
+        const std::int64_t expert = part / in.count, lane = part % in.count;
         std::int64_t place = lane * in.places;
-        for (std::int64_t e = 0; e < expert; ++e) place += pairs_in(to.starts, e, in.lanes, lane);
-        for (std::int64_t i = to.starts[expert] + lane; i < to.starts[expert + 1]; i += in.lanes) {
+        for (std::int64_t e = 0; e < expert; ++e) place += pairs_in(to.starts, e, in.count, lane);
+        for (std::int64_t i = to.starts[expert] + lane; i < to.starts[expert + 1]; i += in.count) {
           const std::int32_t pair = to.sources[i];
           to.places[pair] = static_cast<std::int32_t>(place);
           in.sources[place++] = pair;
@@ -205,7 +205,7 @@ void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& l
 void count_lane_rows(const Context& ctx, const Routes& routes, const PairLanes& lanes,
                      std::int32_t* counts) {
   const std::int32_t* starts = routes.starts;
-  const std::int64_t all = lanes.lanes, own = lanes.own;
+  const std::int64_t all = lanes.count, own = lanes.own;
   kernel::for_each(
       ctx, "shardmark::count_lane_rows", routes.experts,
       KOKKOS_LAMBDA(std::int64_t e) { counts[e] = pairs_in(starts, e, all, own); });

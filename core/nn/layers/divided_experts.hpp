@@ -9,6 +9,7 @@
 #pragma once
 
 #include <core/nn/layers/experts.hpp>
+#include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
 
@@ -38,13 +39,9 @@ void unsort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::in
 void weigh_gradients(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored dy,
                      ConstStored returned, Stored sorted, float* dweights);
 
-/// The lanes of a layer's pairs, and the one of this rank.
-struct PairLanes {
-  std::int64_t lanes, own;
-  std::int64_t places;    // of each lane
+/// The lanes of a layer's pairs, and the pairs in them.
+struct PairLanes : RowLanes {
   std::int32_t* sources;  // [lanes][places]: the pair at a place, or -1
-
-  std::int64_t all_places() const { return lanes * places; }
 };
 
 /// Writes `sources`, and routes.places anew: the places of pairs in their lanes. The other arrays

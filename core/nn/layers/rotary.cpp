@@ -134,35 +134,16 @@ KOKKOS_INLINE_FUNCTION void rotate_row(const kernel::WarpRow& row, const Rotatio
     rotate_by_pairs(row, t, position, r, q, k);
 }
 
-// `direction` is 1 (forward) or -1 (backward).
 template<class T>
-void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
-            const Heads<T>& q, const Heads<T>& k, const Rotation& rotation) {
+void rotate_all(const Context& ctx, const TransformerDims& dims, const Heads<T>& q,
+                const Heads<T>& k, const Rotation& rotation, bool back) {
   const std::int64_t sequence = dims.sequence;
+  const double direction = back ? -1.0 : 1.0;
   kernel::for_each_row(
-      ctx, label, dims.rows(), KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
+      ctx, back ? "shardmark::rotary_backward" : "shardmark::rotary_forward", dims.rows(),
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
         rotate_row(row, rotation, direction * static_cast<double>(r % sequence), r, q, k);
       });
-}
-
-// Rotates queries and keys.
-void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
-            const QueryKeyValue<Stored>& x, const Rotation& rotation) {
-  with_storage(x.q.dtype, [&](auto type) {
-    using T = decltype(type);
-    const Heads<T> q{x.q.as<T>(), x.ld_q, dims.heads, dims.head_dim()};
-    const Heads<T> k{x.k.as<T>(), x.ld_kv, dims.kv_heads, dims.head_dim()};
-    rotate(ctx, label, dims, direction, q, k, rotation);
-  });
-}
-// Rotates the heads of one tensor.
-void rotate(const Context& ctx, const char* label, const TransformerDims& dims, double direction,
-            const RotatedHeads& x, const Rotation& rotation) {
-  with_storage(x.first.dtype, [&](auto type) {
-    using T = decltype(type);
-    const Heads<T> heads{x.first.as<T>(), x.stride, x.count, x.channels}, none{nullptr, 0, 0, 0};
-    rotate(ctx, label, dims, direction, heads, none, rotation);
-  });
 }
 
 // Llama 3: wavelengths beyond the original positions are longer by the factor, short ones remain,
@@ -225,24 +206,15 @@ Rotation rotation_of(const TransformerDims& dims, std::int64_t layer) {
   return r;
 }
 
-void rotary_forward(const Context& ctx, const TransformerDims& dims,
-                    const QueryKeyValue<Stored>& parts, const Rotation& rotation) {
-  rotate(ctx, "shardmark::rotary_forward", dims, 1.0, parts, rotation);
-}
-
-void rotary_backward(const Context& ctx, const TransformerDims& dims,
-                     const QueryKeyValue<Stored>& gradient, const Rotation& rotation) {
-  rotate(ctx, "shardmark::rotary_backward", dims, -1.0, gradient, rotation);
-}
-
-void rotary_forward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
-                    const Rotation& rotation) {
-  rotate(ctx, "shardmark::rotary_forward", dims, 1.0, heads, rotation);
-}
-
-void rotary_backward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
-                     const Rotation& rotation) {
-  rotate(ctx, "shardmark::rotary_backward", dims, -1.0, heads, rotation);
+void rotate(const Context& ctx, const TransformerDims& dims, const RotatedHeads& q,
+            const RotatedHeads& k, const Rotation& rotation, bool back) {
+  with_storage(q.first.dtype, [&](auto type) {
+    using T = decltype(type);
+    const auto typed = [](const RotatedHeads& x) -> Heads<T> {
+      return {x.first.as<T>(), x.stride, x.count, x.channels};
+    };
+    rotate_all(ctx, dims, typed(q), typed(k), rotation, back);
+  });
 }
 
 }  // namespace shardmark

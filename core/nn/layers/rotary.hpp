@@ -4,7 +4,8 @@
 // The pair consists of the channels j and j + channels/2, or of the neighbours 2j and 2j + 1.
 #pragma once
 
-#include <core/nn/layers/attention.hpp>
+#include <core/nn/kernels/storage.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
 
 namespace shardmark {
 
@@ -23,25 +24,15 @@ struct Rotation {
 Rotation rotation_of(const TransformerDims& dims, std::int64_t layer);
 
 /// The heads of a tensor: `count` of them per row, `channels` elements apart, and the rows `stride`
-/// elements apart.
+/// elements apart. Of each head the first channels are rotated.
 struct RotatedHeads {
   Stored first;
-  std::int64_t stride, count, channels;
+  std::int64_t stride = 0, count = 0, channels = 0;
 };
 
-/// Rotates q[rows][heads][head_dim] and k[rows][kv_heads][head_dim] in place; v is not used.
-void rotary_forward(const Context& ctx, const TransformerDims& dims,
-                    const QueryKeyValue<Stored>& parts, const Rotation& rotation);
-
-/// Rotates the gradients of the rotated q and k back, in place, so that they become the gradients
-/// of q and k.
-void rotary_backward(const Context& ctx, const TransformerDims& dims,
-                     const QueryKeyValue<Stored>& gradient, const Rotation& rotation);
-
-/// Do the same with one tensor, of which the first channels of each head are rotated.
-void rotary_forward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
-                    const Rotation& rotation);
-void rotary_backward(const Context& ctx, const TransformerDims& dims, const RotatedHeads& heads,
-                     const Rotation& rotation);
+/// Rotates the heads of q and of k, which have one type and may have no heads, in place; `back`
+/// turns gradients of rotated heads into those of the heads.
+void rotate(const Context& ctx, const TransformerDims& dims, const RotatedHeads& q,
+            const RotatedHeads& k, const Rotation& rotation, bool back = false);
 
 }  // namespace shardmark

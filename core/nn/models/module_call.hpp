@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The arguments of the modules in transformer.cpp and block.cpp.
+// The arguments of the modules in transformer.cpp and block.cpp, and their norms.
 #pragma once
 
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/nn/layers/norm.hpp>
 #include <core/nn/models/transformer.hpp>
 #include <core/nn/products/linear.hpp>
 
@@ -23,8 +24,16 @@ struct ModuleCall {
   float* saved_fp32(std::int64_t offset) const {
     return reinterpret_cast<float*>(saved_at(offset));
   }
+  std::int32_t* saved_ints(std::int64_t offset) const {
+    return reinterpret_cast<std::int32_t*>(saved_at(offset));
+  }
   std::byte* saved_at(std::int64_t offset) const {
     return static_cast<std::byte*>(b.saved) + offset;
+  }
+  /// A norm whose figures are saved at these places: over `h` elements of each row, or of others.
+  Norm norm(NormSaved at) const { return norm(at, rows, h); }
+  Norm norm(NormSaved at, std::int64_t of_rows, std::int64_t columns) const {
+    return {ctx, decoder.norm, of_rows, columns, saved_fp32(at.mean), saved_fp32(at.rstd)};
   }
 
   const Context& ctx;
@@ -75,6 +84,19 @@ struct Gradients {
   Stored weight, bias, down, down_bias, up;
   bool accumulate = false;
 };
+
+inline void norm_forward(const Norm& norm, Tensors t, ConstStored x, Stored y) {
+  norm.forward(t.weight, t.bias, x, y);
+}
+inline void norm_backward(const Norm& norm, Tensors t, Gradients g, ConstStored x, ConstStored dy,
+                          Stored dx, bool add, std::span<std::byte> scratch) {
+  norm.gradients(t.weight, x, dy, dx, add, g.weight, g.bias, g.accumulate, scratch);
+}
+
+/// The biases of the outputs from `first` on, if there are any.
+inline ConstStored bias_at(ConstStored all, std::int64_t first) {
+  return all.data == nullptr ? all : all.at(first);
+}
 
 /// Throws PlanError: no decoder has a module of this role.
 [[noreturn]] inline void unknown_role(Role role) {

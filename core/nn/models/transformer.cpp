@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <numeric>
+
+#include <fmt/core.h>
 
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/embedding.hpp>
-#include <core/nn/models/attention_call.hpp>
 #include <core/nn/models/block.hpp>
 #include <core/nn/models/mixture.hpp>
-#include <core/nn/models/module_norms.hpp>
 #include <core/nn/models/transformer.hpp>
 
 namespace shardmark {
@@ -44,28 +45,28 @@ void loss_of_logits(const ModuleCall& c) {
 
 void head_forward(const ModuleCall& c, Tensors t) {
   const HeadSaved s = head_saved(c.dims);
-  const Scratch scratch(c, "head", head_forward_workspace(c.dims, 0).gemm);
+  const Scratch scratch(c, "head", 0);
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored to) {
-    const ConstStored bias = t.bias.data == nullptr ? t.bias : t.bias.at(v);
-    linear.forward(c.h, count, c.saved(s.norm), t.weight.at(v * c.h), bias, to);
+    linear.forward(c.h, count, c.saved(s.norm_out), t.weight.at(v * c.h), bias_at(t.bias, v), to);
   });
   if (!c.dims.head_part.cuts()) loss_of_logits(c);
 }
 
 void head_backward_end(const ModuleCall& c) {
-  const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
+  const HeadBackwardWorkspace w = head_backward_workspace(c.dims);
   const Scratch scratch(c, "head", w.gemm);
   convert(c.ctx, c.rows * c.h, {Dtype::fp32, scratch.fp32(w.dnorm)}, c.partial());
 }
 void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
   const HeadSaved s = head_saved(c.dims);
-  const HeadBackwardWorkspace w = head_backward_workspace(c.dims, 0);
+  const HeadBackwardWorkspace w = head_backward_workspace(c.dims);
   const Scratch scratch(c, "head", w.gemm);
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
     if (g.weight.data != nullptr)
-      linear.backward_weight(c.h, count, d, c.saved(s.norm), g.weight.at(v * c.h), g.accumulate);
+      linear.backward_weight(c.h, count, d, c.saved(s.norm_out), g.weight.at(v * c.h),
+                             g.accumulate);
     if (c.dims.head_part.cuts())
       linear.backward_input(c.h, count, d, t.weight.at(v * c.h), c.partial());
     else
@@ -101,16 +102,6 @@ Stored embedding_output(const ModuleCall& c) {
   return c.decoder.ends.embedding_norm ? c.saved(embedding_saved(c.dims).embedding) : c.x_out();
 }
 
-// The norms that do not belong to a block.
-Norm final_norm(const ModuleCall& c) {
-  const HeadSaved s = head_saved(c.dims);
-  return norm_of(c, c.rows, c.h, {s.norm_mean, s.norm_rstd});
-}
-Norm embedding_norm(const ModuleCall& c) {
-  const EmbeddingSaved s = embedding_saved(c.dims);
-  return norm_of(c, c.rows, c.h, {s.norm_mean, s.norm_rstd});
-}
-
 }  // namespace
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
@@ -123,9 +114,10 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
       case Role::position_embedding:
         return position_embedding_forward(ctx, dims, t.weight, c.x_out());
       case Role::embedding_norm:
-        return norm_forward(embedding_norm(c), t, embedding_output(c), c.x_out());
+        return norm_forward(c.norm(embedding_saved(dims).norm), t, embedding_output(c), c.x_out());
       case Role::final_norm:
-        return norm_forward(final_norm(c), t, c.x_in(), c.saved(head_saved(dims).norm));
+        return norm_forward(c.norm(head_saved(dims).norm), t, c.x_in(),
+                            c.saved(head_saved(dims).norm_out));
       case Role::head: return head_forward(c, t);
       default: return block_forward(c, role, t);
     }
@@ -145,13 +137,13 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
       case Role::position_embedding:
         return position_embedding_backward(ctx, dims, c.dx(), g.weight, accumulate);
       case Role::embedding_norm:
-        return norm_backward(embedding_norm(c), t, g, embedding_output(c), c.dx(), c.dx(), false,
-                             {});
+        return norm_backward(c.norm(embedding_saved(dims).norm), t, g, embedding_output(c), c.dx(),
+                             c.dx(), false, {});
       case Role::final_norm: {
-        const HeadBackwardWorkspace w = head_backward_workspace(dims, 0);
+        const HeadBackwardWorkspace w = head_backward_workspace(dims);
         const Scratch scratch(c, "final_norm", w.gemm);
-        return norm_backward(final_norm(c), t, g, c.x_in(), scratch.fp32(w.dnorm), c.dx(), false,
-                             scratch.gemm());
+        return norm_backward(c.norm(head_saved(dims).norm), t, g, c.x_in(), scratch.fp32(w.dnorm),
+                             c.dx(), false, scratch.gemm());
       }
       case Role::head: return head_backward(c, t, g);
       default: return block_backward(c, role, t, g);
@@ -162,14 +154,31 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
 void transformer_part(const Context& ctx, const TransformerDims& dims, Kernel kernel, Role role,
                       const TransformerBuffers& buffers) {
   in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
-    switch (kernel) {
-      case Kernel::attention: return AttentionCall(c, block_saved(c.dims)).forward();
-      case Kernel::attention_backward: return AttentionCall(c, block_saved(c.dims)).backward();
-      default: break;
-    }
     if (role != Role::head) return block_part(c, kernel, role);
     kernel == Kernel::forward_end ? loss_of_logits(c) : head_backward_end(c);
   });
+}
+
+std::vector<std::int64_t> transformer_routed_parts(const Context& ctx, const TransformerDims& dims,
+                                                   const std::int32_t* sent,
+                                                   const std::int32_t* received) {
+  const MoeSpec& moe = dims.decoder->moe;
+  const std::int64_t ranks = dims.expert_part.ranks, of_rank = moe.experts / ranks;
+  std::vector<std::int64_t> parts;
+  for (const std::int32_t* counts : {sent, received}) {
+    const std::vector<std::int32_t> rows = on_host(ctx, counts, moe.experts);
+    for (auto first = rows.begin(); first != rows.end(); first += of_rank)
+      parts.push_back(std::accumulate(first, first + of_rank, std::int64_t{0}));
+  }
+  const std::int64_t room = arrivals_room(dims), balanced = arriving_pairs(dims);
+  const std::int64_t rows = std::accumulate(parts.begin() + ranks, parts.end(), std::int64_t{0});
+  if (rows > room)
+    throw DeckError(fmt::format(
+        "experts: {} rows arrive at a rank, {:.2f} times as many as with balanced routing, and "
+        "model.expert_room = {:g} has room for {}: set a larger one",
+        rows, static_cast<double>(rows) / static_cast<double>(balanced), moe.room, room));
+  for (std::int64_t& part : parts) part *= dims.hidden;
+  return parts;
 }
 
 }  // namespace shardmark

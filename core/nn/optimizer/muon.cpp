@@ -69,7 +69,7 @@ class NewtonSchulz {
         n_(std::min(rows_, cols_)),
         gram_(iterates_on_gram(matrix.muon, rows_, cols_)),
         base_(workspace.data()),
-        at_(muon_workspace(rows_, cols_, 0)),
+        at_(muon_workspace(rows_, cols_)),
         scratch_(workspace.subspan(static_cast<std::size_t>(at_.gemm))),
         x_(stored(at_.matrix)),
         y_(stored(at_.product)) {}

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 
+#include <core/plan/deck/checked.hpp>
 #include <core/plan/deepspeed/muon.hpp>
 #include <core/plan/model/muon_sizes.hpp>
 
@@ -37,9 +38,9 @@ void Orthogonalizer::declare(const std::vector<int>& matrices) {
   std::int64_t bytes = 0;
   for (const int id : matrices) {
     const std::vector<std::int64_t>& shape = c_.param(id).shape;
-    bytes =
-        std::max(bytes, muon_workspace(shape[0], shape[1], c_.profile.workspace_cap_bytes).bytes);
+    bytes = std::max(bytes, muon_workspace(shape[0], shape[1]).gemm);
   }
+  bytes = checked_add(bytes, c_.profile.workspace_cap_bytes, "workspace");
   workspace_ = w_.slot("muon", Category::workspace, Dtype::uint8, bytes);
 }
 

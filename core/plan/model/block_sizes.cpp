@@ -11,13 +11,6 @@ bool separate(const TransformerDims& d) {
   return d.decoder->attention.qkv == QkvLayout::separate;
 }
 
-NormSaved norm_figures(const TransformerDims& d, Offsets& o, std::int64_t rows) {
-  NormSaved s;
-  if (d.decoder->norm.kind == NormKind::layer) s.mean = o.take_fp32(rows);
-  s.rstd = o.take_fp32(rows);
-  return s;
-}
-
 // The three places of q, k and v: matrices of their own, or neighbours in each row.
 void take_qkv(const TransformerDims& d, Offsets& o, std::int64_t& q, std::int64_t& k,
               std::int64_t& v) {
@@ -41,9 +34,37 @@ void take_gate(const TransformerDims& d, Offsets& o, std::int64_t& gate, std::in
     up = o.take(size_mul(d.rows(), d.ffn));
 }
 
+LatentSaved latent_saved(const TransformerDims& d, Offsets& o) {
+  const LatentSpec& latent = d.decoder->attention.latent;
+  const std::int64_t rows = d.rows();
+  LatentSaved s;
+  if (latent.q_rank > 0) {
+    s.q_a = o.take(size_mul(rows, latent.q_rank));
+    s.q_norm = norm_saved(d, o, rows);
+    s.q_a_out = o.take(size_mul(rows, latent.q_rank));
+  }
+  s.kv_a = o.take(size_mul(rows, latent.kv_rank + latent.rotary_dim));
+  s.kv_norm = norm_saved(d, o, rows);
+  s.kv_a_out = o.take(size_mul(rows, latent.kv_rank));
+  return s;
+}
+
+LatentWorkspace latent_workspace(const TransformerDims& d, Offsets& o) {
+  const LatentSpec& latent = d.decoder->attention.latent;
+  const std::int64_t rows = d.rows();
+  LatentWorkspace w;
+  w.dq_a = o.take(size_mul(rows, latent.q_rank));
+  w.dq_a_out = o.take(size_mul(rows, latent.q_rank));
+  w.dkv_a = o.take(size_mul(rows, latent.kv_rank + latent.rotary_dim));
+  w.dkv_a_out = o.take(size_mul(rows, latent.kv_rank));
+  w.dkv_b = o.take(size_mul(rows, latent_kv_dim(d)));
+  return w;
+}
+
 }  // namespace
 
 Width product_width(const TransformerDims& d, Role role) {
+  const LatentSpec& latent = d.decoder->attention.latent;
   switch (role) {
     case Role::qkv: return {q_stride(d), d.hidden};
     case Role::q: return {d.q_dim(), d.hidden};
@@ -53,12 +74,10 @@ Width product_width(const TransformerDims& d, Role role) {
     case Role::gate:
     case Role::up: return {d.ffn, d.hidden};
     case Role::attn_proj: return {d.hidden, value_dim(d)};
-    case Role::q_a: return {d.decoder->attention.latent.q_rank, d.hidden};
-    case Role::q_b: return {d.q_dim(), d.decoder->attention.latent.q_rank};
-    case Role::kv_a:
-      return {d.decoder->attention.latent.kv_rank + d.decoder->attention.latent.rotary_dim,
-              d.hidden};
-    case Role::kv_b: return {latent_kv_dim(d), d.decoder->attention.latent.kv_rank};
+    case Role::q_a: return {latent.q_rank, d.hidden};
+    case Role::q_b: return {d.q_dim(), latent.q_rank};
+    case Role::kv_a: return {latent.kv_rank + latent.rotary_dim, d.hidden};
+    case Role::kv_b: return {latent_kv_dim(d), latent.kv_rank};
     default: return {d.hidden, d.ffn};
   }
 }
@@ -71,6 +90,15 @@ std::int64_t kv_stride(const TransformerDims& d) {
 }
 std::int64_t gate_stride(const TransformerDims& d) {
   return d.decoder->mlp.joined ? size_mul(2, d.ffn) : d.ffn;
+}
+
+std::int64_t latent_kv_dim(const TransformerDims& d) {
+  const LatentSpec& latent = d.decoder->attention.latent;
+  return size_mul(d.heads, latent.plain_dim + latent.value_dim);
+}
+
+std::int64_t value_dim(const TransformerDims& d) {
+  return d.decoder->latent() ? size_mul(d.heads, d.decoder->attention.latent.value_dim) : d.q_dim();
 }
 
 Dtype dnorm_type(const TransformerDims& d) {
@@ -92,15 +120,15 @@ BlockSaved block_saved(const TransformerDims& d) {
   Offsets o(d.dtype);
   BlockSaved s;
   if (decoder.norms_before()) {
-    s.norm1 = norm_figures(d, o, rows);
+    s.norm1 = norm_saved(d, o, rows);
     s.norm1_out = o.take(rh);
   }
   if (decoder.latent()) s.latent = latent_saved(d, o);
   take_qkv(d, o, s.q, s.k, s.v);
   s.q_raw = s.q, s.k_raw = s.k;
   if (decoder.norm.qk != QkNorm::none) {
-    s.q_norm = norm_figures(d, o, size_mul(rows, of_heads));
-    s.k_norm = norm_figures(d, o, size_mul(rows, of_keys));
+    s.q_norm = norm_saved(d, o, size_mul(rows, of_heads));
+    s.k_norm = norm_saved(d, o, size_mul(rows, of_keys));
     s.q_raw = o.take(size_mul(rows, d.q_dim()));
     s.k_raw = o.take(size_mul(rows, d.kv_dim()));
   }
@@ -110,11 +138,11 @@ BlockSaved block_saved(const TransformerDims& d) {
   if (decoder.attention.sinks) s.sinks = o.take_fp32(d.heads);
   if (decoder.norms_after()) {
     s.attn_out = o.take(rh);
-    s.post_norm1 = norm_figures(d, o, rows);
+    s.post_norm1 = norm_saved(d, o, rows);
   }
   s.x_mid = o.take(rh);
   if (decoder.norms_before() && decoder.block.kind != BlockKind::parallel) {
-    s.norm2 = norm_figures(d, o, rows);
+    s.norm2 = norm_saved(d, o, rows);
     s.norm2_out = o.take(rh);
   } else {
     s.norm2_out = s.norm1_out;
@@ -125,7 +153,7 @@ BlockSaved block_saved(const TransformerDims& d) {
     take_gate(d, o, s.gate, s.up);
   if (decoder.norms_after()) {
     s.mlp_out = o.take(rh);
-    s.post_norm2 = norm_figures(d, o, rows);
+    s.post_norm2 = norm_saved(d, o, rows);
   }
   for (const AdapterTarget& t : decoder.adapter.targets)
     if (d.adapts(t.role)) s.low_rank[t.role] = o.take(size_mul(rows, d.low_rank[t.role].rank));
@@ -133,8 +161,7 @@ BlockSaved block_saved(const TransformerDims& d) {
   return s;
 }
 
-BlockForwardWorkspace block_forward_workspace(const TransformerDims& d,
-                                              std::int64_t gemm_cap_bytes) {
+BlockForwardWorkspace block_forward_workspace(const TransformerDims& d) {
   Offsets o(d.dtype);
   BlockForwardWorkspace w;
   Offsets attention = o, grouped = o;
@@ -146,12 +173,11 @@ BlockForwardWorkspace block_forward_workspace(const TransformerDims& d,
   if (d.decoder->attention.qkv == QkvLayout::grouped)
     w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
   if (d.decoder->latent()) w.grouped = grouped.take(size_mul(d.rows(), latent_kv_dim(d)));
-  close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);
+  w.gemm = std::max({attention.end(), o.end(), grouped.end()});
   return w;
 }
 
-BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
-                                                std::int64_t gemm_cap_bytes) {
+BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d) {
   const Decoder& decoder = *d.decoder;
   const std::int64_t rh = size_mul(d.rows(), d.hidden), rq = size_mul(d.rows(), d.q_dim());
   BlockBackwardWorkspace w;
@@ -185,7 +211,7 @@ BlockBackwardWorkspace block_backward_workspace(const TransformerDims& d,
   w.attention = attention_backward_scratch(attention_dims(d), attention);
   if (decoder.attention.qkv == QkvLayout::grouped)
     w.grouped = grouped.take(size_mul(d.rows(), q_stride(d)));
-  close_workspace(w, std::max({attention.end(), o.end(), grouped.end()}), gemm_cap_bytes);
+  w.gemm = std::max({attention.end(), o.end(), grouped.end()});
   return w;
 }
 

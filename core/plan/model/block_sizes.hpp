@@ -10,14 +10,19 @@
 #pragma once
 
 #include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/latent_sizes.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
 
-/// The figures of the rows of a norm, fp32. RMSNorm keeps no mean.
-struct NormSaved {
-  std::int64_t mean = 0, rstd = 0;
+/// The tensors of latent attention beside q, k and v, in `saved`. Attention works on heads as wide
+/// as those of queries and keys: values are padded with zeros, and its output loses them again. R
+/// is the number of rows; l and p are the channels of the latents of keys and of queries, and t
+/// those that are rotated.
+struct LatentSaved {
+  std::int64_t q_a = 0, q_a_out = 0;  // [R][p], before and after the norm
+  std::int64_t kv_a = 0;              // [R][l + t]
+  std::int64_t kv_a_out = 0;          // [R][l], after the norm
+  NormSaved q_norm, kv_norm;
 };
 
 /// Offsets in `saved`, which forward leaves for backward. R is the number of rows, h the hidden
@@ -46,14 +51,20 @@ struct BlockSaved {
 BlockSaved block_saved(const TransformerDims& dims);
 
 /// Offsets in the workspace of a block's pass. Tensors overlap only if they are never needed at the
-/// same time. At the end `gemm` is the scratch of the matrix products, `gemm_bytes` bytes.
+/// same time. At the end, at `gemm`, is the scratch of the matrix products.
 struct BlockForwardWorkspace {
   std::int64_t act = 0;               // [R][ffn], the activation's output
   std::int64_t grouped = 0;           // [R][q + 2 kv], before it is arranged, or what kv_b makes;
                                       // overlaps act
   AttentionForwardScratch attention;  // overlaps act
   MixtureForwardWorkspace mixture;    // in the place of act
-  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+  std::int64_t gemm = 0;
+};
+
+/// The gradients of these tensors, and of what kv_b makes, [R][heads (plain + value)], in the
+/// workspace of the backward pass.
+struct LatentWorkspace {
+  std::int64_t dq_a = 0, dq_a_out = 0, dkv_a = 0, dkv_a_out = 0, dkv_b = 0;
 };
 
 /// Offsets in the workspace of a block's backward pass. Modules pass the tensors whose names start
@@ -73,14 +84,12 @@ struct BlockBackwardWorkspace {
   std::int64_t dattention = 0;          // [R][q], of attention's output, at dnorm1 or after it
   std::int64_t grouped = 0;             // [R][q + 2 kv]; overlaps attention's scratch
   AttentionBackwardScratch attention;   // overlaps act
-  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+  std::int64_t gemm = 0;
 };
 
-/// Computes these offsets. The matrix products get at most `gemm_cap_bytes` of scratch.
-BlockForwardWorkspace block_forward_workspace(const TransformerDims& dims,
-                                              std::int64_t gemm_cap_bytes);
-BlockBackwardWorkspace block_backward_workspace(const TransformerDims& dims,
-                                                std::int64_t gemm_cap_bytes);
+/// Computes these offsets.
+BlockForwardWorkspace block_forward_workspace(const TransformerDims& dims);
+BlockBackwardWorkspace block_backward_workspace(const TransformerDims& dims);
 
 /// The type of the gradient of a norm's output: that of the model if one product reads that output,
 /// and fp32 if it is a sum over several products.
@@ -95,6 +104,10 @@ Width product_width(const TransformerDims& dims, Role role);
 /// Elements from one row of q, and of k and v, to the next.
 std::int64_t q_stride(const TransformerDims& dims);
 std::int64_t kv_stride(const TransformerDims& dims);
+/// Elements per row of the keys and values that kv_b makes in latent attention.
+std::int64_t latent_kv_dim(const TransformerDims& dims);
+/// Elements per row of attention's output: heads of values.
+std::int64_t value_dim(const TransformerDims& dims);
 /// Elements from one row of gate, and of up, to the next.
 std::int64_t gate_stride(const TransformerDims& dims);
 

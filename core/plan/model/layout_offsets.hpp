@@ -38,12 +38,4 @@ class Offsets {
   std::int64_t end_;
 };
 
-/// Puts the matrix products' scratch behind the first `end` bytes of a workspace.
-template<class Workspace>
-void close_workspace(Workspace& w, std::int64_t end, std::int64_t gemm_cap_bytes) {
-  w.gemm = end;
-  w.gemm_bytes = gemm_cap_bytes;
-  w.bytes = checked_add(end, gemm_cap_bytes, "workspace");
-}
-
 }  // namespace shardmark

@@ -6,7 +6,7 @@
 
 namespace shardmark {
 
-MuonWorkspace muon_workspace(std::int64_t rows, std::int64_t cols, std::int64_t gemm_cap_bytes) {
+MuonWorkspace muon_workspace(std::int64_t rows, std::int64_t cols) {
   Offsets o(Dtype::fp16);  // bf16 has the same size
   MuonWorkspace w;
   const std::int64_t n = std::min(rows, cols), elems = size_mul(rows, cols);
@@ -14,7 +14,7 @@ MuonWorkspace muon_workspace(std::int64_t rows, std::int64_t cols, std::int64_t 
   w.matrix = o.take(elems);
   w.product = o.take(elems);
   for (std::int64_t& at : w.square) at = o.take(size_mul(n, n));
-  close_workspace(w, o.end(), gemm_cap_bytes);
+  w.gemm = o.end();
   return w;
 }
 

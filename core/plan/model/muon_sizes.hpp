@@ -24,14 +24,14 @@ inline constexpr int newton_schulz_steps = 5;
 /// The step before which the method `gram` makes its Gram matrix anew.
 inline constexpr int gram_restart = 2;
 
-/// Offsets in the workspace, in bytes.
+/// Offsets in the workspace, in bytes. At its end, at `gemm`, is the scratch of matrix products.
 struct MuonWorkspace {
   std::int64_t sums = 0;                 // two sums of squares, fp64
   std::int64_t matrix = 0, product = 0;  // [rows][cols]: the iterate, and the next one
   std::int64_t square[5] = {};           // [n][n]
-  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+  std::int64_t gemm = 0;
 };
-/// `gemm_cap_bytes` are for the matrix products, at the end. Throws SizeError beyond 63 bits.
-MuonWorkspace muon_workspace(std::int64_t rows, std::int64_t cols, std::int64_t gemm_cap_bytes);
+/// Throws SizeError beyond 63 bits.
+MuonWorkspace muon_workspace(std::int64_t rows, std::int64_t cols);
 
 }  // namespace shardmark

@@ -67,13 +67,19 @@ TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {
   return d;
 }
 
+NormSaved norm_saved(const TransformerDims& d, Offsets& o, std::int64_t rows) {
+  NormSaved s;
+  if (d.decoder->norm.kind == NormKind::layer) s.mean = o.take_fp32(rows);
+  s.rstd = o.take_fp32(rows);
+  return s;
+}
+
 EmbeddingSaved embedding_saved(const TransformerDims& d) {
   EmbeddingSaved s;
   if (!d.decoder->ends.embedding_norm) return s;
   Offsets o(d.dtype);
   s.embedding = o.take(size_mul(d.rows(), d.hidden));
-  s.norm_mean = o.take_fp32(d.rows());
-  s.norm_rstd = o.take_fp32(d.rows());
+  s.norm = {o.take_fp32(d.rows()), o.take_fp32(d.rows())};
   s.bytes = o.end();
   return s;
 }
@@ -82,9 +88,8 @@ HeadSaved head_saved(const TransformerDims& d) {
   const std::int64_t rows = d.rows();
   Offsets o(d.dtype);
   HeadSaved s;
-  if (d.decoder->norm.kind == NormKind::layer) s.norm_mean = o.take_fp32(rows);
-  s.norm_rstd = o.take_fp32(rows);
-  s.norm = o.take(size_mul(rows, d.hidden));
+  s.norm = norm_saved(d, o, rows);
+  s.norm_out = o.take(size_mul(rows, d.hidden));
   s.dlogits = o.take(size_mul(rows, d.gathered_vocab()));
   s.row_loss = o.take_fp32(rows);
   s.bytes = o.end();
@@ -129,45 +134,31 @@ AttentionBackwardScratch attention_backward_scratch(const TransformerDims& d, Of
   return w;
 }
 
-HeadForwardWorkspace head_forward_workspace(const TransformerDims&, std::int64_t gemm_cap_bytes) {
-  HeadForwardWorkspace w;
-  close_workspace(w, 0, gemm_cap_bytes);
-  return w;
-}
-
-HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d,
-                                              std::int64_t gemm_cap_bytes) {
+HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d) {
   Offsets o(d.dtype);
   HeadBackwardWorkspace w;
   w.dnorm = o.take_fp32(size_mul(d.rows(), d.hidden));
-  close_workspace(w, o.end(), gemm_cap_bytes);
+  w.gemm = o.end();
   return w;
 }
 
 std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
-  switch (kind) {
-    case UnitKind::block: return block_saved(d).bytes / dtype_bytes(d.dtype);
-    case UnitKind::head: return head_saved(d).bytes / dtype_bytes(d.dtype);
-    case UnitKind::embeddings: return embedding_saved(d).bytes / dtype_bytes(d.dtype);
-    case UnitKind::list: return 0;
-  }
-  return 0;
+  const std::int64_t bytes = kind == UnitKind::block        ? block_saved(d).bytes
+                             : kind == UnitKind::head       ? head_saved(d).bytes
+                             : kind == UnitKind::embeddings ? embedding_saved(d).bytes
+                                                            : 0;
+  return bytes / dtype_bytes(d.dtype);
 }
 
 std::int64_t workspace_bytes(const TransformerDims& d, UnitKind kind, Kernel kernel,
                              std::int64_t gemm_scratch_cap_bytes) {
-  const std::int64_t cap = gemm_scratch_cap_bytes;
-  switch (kind) {
-    case UnitKind::block:
-      return kernel == Kernel::forward ? block_forward_workspace(d, cap).bytes
-                                       : block_backward_workspace(d, cap).bytes;
-    case UnitKind::head:
-      return kernel == Kernel::forward ? head_forward_workspace(d, cap).bytes
-                                       : head_backward_workspace(d, cap).bytes;
-    case UnitKind::embeddings:
-    case UnitKind::list: return 0;
-  }
-  return 0;
+  const bool forward = kernel == Kernel::forward;
+  if (kind != UnitKind::block && kind != UnitKind::head) return 0;
+  const std::int64_t fixed = kind == UnitKind::head
+                                 ? (forward ? 0 : head_backward_workspace(d).gemm)
+                             : forward ? block_forward_workspace(d).gemm
+                                       : block_backward_workspace(d).gemm;
+  return checked_add(fixed, gemm_scratch_cap_bytes, "workspace");
 }
 
 }  // namespace shardmark

@@ -76,19 +76,27 @@ AttentionRules attention_rules(const TransformerDims& dims, std::int64_t layer);
 /// Returns the sizes with what holds in one layer alone.
 TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer);
 
+/// Offsets of the figures of the rows of a norm, fp32. RMSNorm keeps no mean.
+struct NormSaved {
+  std::int64_t mean = 0, rstd = 0;
+};
+class Offsets;
+/// Takes their places from `offsets`.
+NormSaved norm_saved(const TransformerDims& dims, Offsets& offsets, std::int64_t rows);
+
 /// Offsets in `saved` of the embeddings, which is empty unless a norm follows them.
 struct EmbeddingSaved {
-  std::int64_t embedding = 0;                 // [R][h], the norm's input
-  std::int64_t norm_mean = 0, norm_rstd = 0;  // [R], fp32
+  std::int64_t embedding = 0;  // [R][h], the norm's input
+  NormSaved norm;
   std::int64_t bytes = 0;
 };
 EmbeddingSaved embedding_saved(const TransformerDims& dims);
 
 /// Offsets in `saved` of the head, which its forward leaves for backward. R is the number of rows
-/// and h the hidden size. RMSNorm keeps no mean.
+/// and h the hidden size.
 struct HeadSaved {
-  std::int64_t norm_mean = 0, norm_rstd = 0;  // [R], fp32
-  std::int64_t norm = 0;                      // [R][h], the last norm's output
+  NormSaved norm;
+  std::int64_t norm_out = 0;  // [R][h], the last norm's output
   std::int64_t dlogits = 0;   // [R][vocab] in HeadPieces: the logits, then their gradient
   std::int64_t row_loss = 0;  // [R], fp32
   std::int64_t bytes = 0;
@@ -157,29 +165,16 @@ struct AttentionBackwardScratch {
   std::int64_t dkeys = 0, dvalues = 0;           // [sequence][a tile's heads][head_dim], fp32 sums
   std::int64_t delta = 0;                        // [micro_batch][heads][sequence], fp32
 };
-class Offsets;
 AttentionForwardScratch attention_forward_scratch(const TransformerDims& dims, Offsets& offsets);
 AttentionBackwardScratch attention_backward_scratch(const TransformerDims& dims, Offsets& offsets);
 
-/// Offsets in the workspace of the head's pass. At its end `gemm` is the scratch of the matrix
-/// products, `gemm_bytes` bytes.
-struct HeadForwardWorkspace {
-  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
-};
-
-/// Offsets in the workspace of the head's backward pass.
+/// Offsets in the workspace of the head's backward pass. At its end, at `gemm`, is the scratch of
+/// the matrix products; that of the forward pass has nothing else. Throws SizeError beyond 63 bits.
 struct HeadBackwardWorkspace {
   std::int64_t dnorm = 0;  // [R][h], fp32, a sum over pieces of the vocabulary
-  std::int64_t gemm = 0, gemm_bytes = 0, bytes = 0;
+  std::int64_t gemm = 0;
 };
-
-/// Computes the offsets above. The matrix products get at most `gemm_cap_bytes` of scratch. Throws
-/// SizeError beyond 63 bits.
-HeadForwardWorkspace head_forward_workspace(const TransformerDims& dims,
-                                            std::int64_t gemm_cap_bytes);
-/// Computes the offsets of the backward pass in the same way.
-HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims,
-                                              std::int64_t gemm_cap_bytes);
+HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims);
 
 /// Elements of dims.dtype that a unit's forward saves for its backward; 0 if it saves nothing. Of a
 /// block the dims are those of its layer.

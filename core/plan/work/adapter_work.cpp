@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of the factors of an adapter, in the order of core/nn/models/adapter.cpp and block.cpp.
+// The work of the factors of an adapter, in the order of core/nn/models/block.cpp.
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/work/work_lists.hpp>
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The work of a mixture of experts, in the order of core/nn/models/mixture.cpp.
+// The work of a mixture of experts, in the order of core/nn/models/mixture.hpp.
 #include <algorithm>
 
 #include <core/plan/work/work_lists.hpp>

@@ -71,7 +71,7 @@ void SequenceExchange::forward(const AttentionPlace& at) {
 }
 
 void SequenceExchange::backward(const AttentionPlace& at) {
-  const BlockBackwardWorkspace w = block_backward_workspace(dims(), 0);
+  const BlockBackwardWorkspace w = block_backward_workspace(dims());
   w_.acquire(sent_);
   w_.acquire(received_);
   const Operand output = part(at.workspace, w.dattention, q_);

@@ -116,10 +116,10 @@ TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
     const auto q0 = filled(10 * 3 * d, 1), k0 = filled(10 * d, 2);
     const Rotation rotation = rotation_of(dims, 0);
     // Asked for before each kernel, so that a GPU's host waits for it before it reads.
-    const auto parts = [&] {
-      return QueryKeyValue<Stored>{q.data(), k.data(), k.data(), 3 * d, d};
+    const auto turn = [&](bool back) {
+      rotate(ctx, dims, {q.data(), 3 * d, 3, d}, {k.data(), d, 1, d}, rotation, back);
     };
-    rotary_forward(ctx, dims, parts(), rotation);
+    turn(false);
     auto check = [&](const Buffer<float>& x, const Buffer<float>& before, std::int64_t heads) {
       for (std::int64_t i = 0; i < x.size(); ++i) {
         const std::int64_t row = i / (heads * d), j = i % d, half = d / 2;
@@ -133,7 +133,7 @@ TEST_F(Primitives, rotary_turns_pairs_by_their_position_and_back) {
     };
     check(q, q0, 3);
     check(k, k0, 1);
-    rotary_backward(ctx, dims, parts(), rotation);
+    turn(true);
     for (std::int64_t i = 0; i < q.size(); ++i) ASSERT_NEAR(q[i], q0[i], 5e-7);
     for (std::int64_t i = 0; i < k.size(); ++i) ASSERT_NEAR(k[i], k0[i], 5e-7);
   }

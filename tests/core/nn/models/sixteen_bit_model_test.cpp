@@ -113,10 +113,12 @@ TYPED_TEST(SixteenBits, rotations_are_rounded_once) {
   const B dq(q.size(), 3), dk(k.size(), 4);
   for (const bool sixteen : {true, false}) {
     const Rotation rotation = rotation_of(dims, 0);
-    rotary_forward(this->ctx, dims, {q.in(sixteen), k.in(sixteen), k.in(sixteen), 40, 20},
-                   rotation);
-    rotary_backward(this->ctx, dims, {dq.in(sixteen), dk.in(sixteen), dk.in(sixteen), 40, 20},
-                    rotation);
+    const auto turn = [&](const B& queries, const B& keys, bool back) {
+      rotate(this->ctx, dims, {queries.in(sixteen), 40, 4, 10}, {keys.in(sixteen), 20, 2, 10},
+             rotation, back);
+    };
+    turn(q, k, false);
+    turn(dq, dk, true);
   }
   expect_rounded(q, "q");
   expect_rounded(k, "k");

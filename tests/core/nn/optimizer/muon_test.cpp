@@ -60,7 +60,7 @@ struct Call {
         grad(r * c),
         staged(r * c),
         momentum(r * c),
-        workspace(muon_workspace(r, c, gemm_bytes).bytes) {
+        workspace(muon_workspace(r, c).gemm + gemm_bytes) {
     for (std::int64_t i = 0; i < r * c; ++i) {
       grad[i] = number(1, i);
       momentum[i] = number(2, i);
@@ -121,7 +121,7 @@ void expect_update_in(Dtype dtype, const Optimizer muon) {
     blended.push_back(g + 0.95 * (double(widen(want_staged[i])) - g));
   }
   const Matrix want = orthogonalized(blended, rows, cols);
-  Buffer<std::byte> workspace(muon_workspace(rows, cols, gemm_bytes).bytes);
+  Buffer<std::byte> workspace(muon_workspace(rows, cols).gemm + gemm_bytes);
   MatMul matmul{gemm_bytes};
   muon_orthogonalize({Space(), matmul}, {rows, cols, muon, 0.95}, {dtype, grad.data()},
                      {dtype, staged.data()}, {dtype, momentum.data()},
