@@ -11,7 +11,7 @@
 #include <ci/bench.d/triad.hpp>
 #include <ci/bench.d/turns.hpp>
 
-#include <core/nn/optimizer/adamw.hpp>
+#include <core/nn/optimizer/updates.hpp>
 
 namespace shardmark::bench {
 namespace {

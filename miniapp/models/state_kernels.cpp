@@ -6,11 +6,8 @@
 #include <core/nn/kernels/quantize.hpp>
 #include <core/nn/kernels/quantize_int4.hpp>
 #include <core/nn/kernels/storage.hpp>
-#include <core/nn/optimizer/adagrad.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
-#include <core/nn/optimizer/lion.hpp>
 #include <core/nn/optimizer/muon.hpp>
-#include <core/nn/optimizer/sgd.hpp>
 #include <core/plan/kernels.hpp>
 #include <miniapp/models/state_kernels.hpp>
 

@@ -7,8 +7,8 @@
 #include <span>
 
 #include <core/nn/kernels/context.hpp>
-#include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
+#include <core/nn/optimizer/updates.hpp>
 #include <core/plan/deck/deck.hpp>
 #include <core/plan/plan.hpp>
 #include <miniapp/models/event_model.hpp>

@@ -17,7 +17,7 @@
 #include <vector>
 
 #include <comm/proof/proof.hpp>
-#include <core/nn/optimizer/adamw.hpp>
+#include <core/nn/optimizer/updates.hpp>
 #include <io/data/witness.hpp>
 #include <miniapp/prove/replay_result.hpp>
 #include <miniapp/ranks/peers.hpp>

@@ -8,9 +8,9 @@
 
 #include <core/clock.hpp>
 #include <core/memory/buffer.hpp>
-#include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <core/nn/optimizer/init.hpp>
+#include <core/nn/optimizer/updates.hpp>
 #include <io/files/swap_file.hpp>
 #include <miniapp/execute/disk_queue.hpp>
 #include <miniapp/execute/link_queue.hpp>

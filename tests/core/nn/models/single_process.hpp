@@ -13,9 +13,9 @@
 #include <gtest/gtest.h>
 
 #include <core/nn/models/transformer.hpp>
-#include <core/nn/optimizer/adamw.hpp>
 #include <core/nn/optimizer/grad_norm.hpp>
 #include <core/nn/optimizer/init.hpp>
+#include <core/nn/optimizer/updates.hpp>
 #include <core/nn/products/matmul.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 #include <core/random.hpp>

@@ -5,7 +5,7 @@
 
 #include <gtest/gtest.h>
 
-#include <core/nn/optimizer/adamw.hpp>
+#include <core/nn/optimizer/updates.hpp>
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 

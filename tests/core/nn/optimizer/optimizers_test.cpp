@@ -10,9 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <core/nn/optimizer/adagrad.hpp>
-#include <core/nn/optimizer/lion.hpp>
-#include <core/nn/optimizer/sgd.hpp>
+#include <core/nn/optimizer/updates.hpp>
 #include <core/numeric/half.hpp>
 #include <tests/core/nn/models/single_process.hpp>
 
