@@ -147,7 +147,7 @@ struct LossScaleSpec {
 /// that type.
 struct AutocastSpec {
   std::optional<Dtype> dtype;             // empty: not enabled
-  std::vector<std::string> safe_classes;  // see core/plan/model/module_classes.hpp
+  std::vector<std::string> safe_classes;  // see core/plan/deepspeed/module_classes.hpp
   bool operator==(const AutocastSpec&) const = default;
 };
 

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include <core/plan/model/module_classes.hpp>
+#include <core/plan/deepspeed/module_classes.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/write/schedule_part.hpp>
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include <core/error.hpp>
-#include <core/plan/model/module_classes.hpp>
+#include <core/plan/deepspeed/module_classes.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::model_shape_test {

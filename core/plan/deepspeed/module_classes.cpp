@@ -2,10 +2,16 @@
 #include <set>
 
 #include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/model/module_classes.hpp>
+#include <core/plan/deepspeed/module_classes.hpp>
 
 namespace shardmark {
 namespace {
+
+// The name under which torch.nn exports a class: that of "torch.nn.modules.linear.Linear" is
+// "torch.nn.Linear".
+std::string exported_class(const std::string& name) {
+  return name.starts_with("torch.nn.modules.") ? "torch.nn" + name.substr(name.rfind('.')) : name;
+}
 
 // Norms and Conv1D of transformers are classes of their own; the others are torch's.
 std::string class_of(const Module& module, const ModelSpec& spec) {
@@ -28,12 +34,6 @@ std::string class_of(const Module& module, const ModelSpec& spec) {
 }
 
 }  // namespace
-
-std::string exported_class(std::string_view name) {
-  constexpr std::string_view inner = "torch.nn.modules.";
-  if (!name.starts_with(inner)) return std::string(name);
-  return "torch.nn" + std::string(name.substr(name.rfind('.')));
-}
 
 std::vector<bool> params_of_classes(const ModelShape& model,
                                     const std::vector<std::string>& classes) {

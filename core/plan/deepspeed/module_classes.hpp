@@ -6,16 +6,11 @@
 #pragma once
 
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <core/plan/model/model_shape.hpp>
 
 namespace shardmark {
-
-/// Returns the name under which torch.nn exports a class: "torch.nn.modules.linear.Linear" becomes
-/// "torch.nn.Linear". Other names are returned as they are.
-std::string exported_class(std::string_view name);
 
 /// Returns by parameter whether one of the modules that use it has exactly one of the classes; a
 /// subclass does not count. Of the families with arithmetic, products are torch.nn.Linear, and
