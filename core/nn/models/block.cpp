@@ -12,20 +12,20 @@ class BlockForward : public BlockTensors {
   explicit BlockForward(const ModuleCall& call)
       : BlockTensors(call), w_(block_forward_workspace(dims)) {}
 
-  void run(Role role, Tensors t) const {
-    if (projection_roles.contains(role)) return project(role, t);
-    if (block_norms.contains(role)) return normalize(role, t);
+  void run(Role role) const {
+    if (projection_roles.contains(role)) return project(role);
+    if (block_norms.contains(role)) return normalize(role);
     switch (role) {
       case Role::sinks:
         return convert(ctx, dims.heads, {Dtype::fp32, saved_fp32(s_.sinks)}, t.weight);
       case Role::attn_proj:
         if (!exchanges()) attend();
-        return close(role, saved(s_.attention), t);
-      case Role::mlp_proj: activate(scratch()[w_.act]); return close(role, scratch()[w_.act], t);
-      case Role::lora_a: return multiply_by_a(t);
-      case Role::lora_b: return complete(t);
+        return close(role, saved(s_.attention));
+      case Role::mlp_proj: activate(scratch()[w_.act]); return close(role, scratch()[w_.act]);
+      case Role::lora_a: return multiply_by_a();
+      case Role::lora_b: return complete();
       default:
-        mixture().forward(role, t, scratch(), w_.mixture, sublayer_output(role));
+        mixture().forward(role, scratch(), w_.mixture, sublayer_output(role));
         if (!(dims.expert_part.cuts() && role == Role::experts)) close_mixture(role);
     }
   }
@@ -35,7 +35,7 @@ class BlockForward : public BlockTensors {
   // Experts that ranks divide make what is sent first, and take what comes home in the end.
   void begin(Role role) const {
     if (role != Role::experts) unknown_role(role);
-    mixture().divided().forward_begin();
+    mixture().experts().forward_begin();
   }
   // What ranks have added up in `partial` goes where the undivided module's output would have gone.
   void end(Role role) const {
@@ -51,14 +51,14 @@ class BlockForward : public BlockTensors {
  private:
   Scratch scratch() const { return {*this, "block", w_.gemm}; }
 
-  void normalize(Role role, Tensors t) const {
+  void normalize(Role role) const {
     const NormCall n = norm_call(role);
-    norm_forward(n.norm, t, n.x, n.y);
+    norm_forward(n.norm, n.x, n.y);
     if (role == Role::post_norm1 || role == Role::post_norm2)
       residual(ctx, rows * h, residual_of(role), n.y, factor());
   }
 
-  void project(Role role, Tensors t) const {
+  void project(Role role) const {
     const Stored y = output_of(role);
     const Width width = product_width(dims, role);
     linear(scratch()).forward(width.in, width.out, input_of(role), t.weight, t.bias, y);
@@ -93,7 +93,7 @@ class BlockForward : public BlockTensors {
   }
   // The output of a sublayer, as a sum with the residual stream, or on its own if a norm follows or
   // if factors complete it.
-  void close(Role role, ConstStored act, Tensors t) const {
+  void close(Role role, ConstStored act) const {
     const std::int64_t in = product_width(dims, role).in;
     const Stored sum = sublayer_output(role);
     const Linear product = linear(scratch());
@@ -122,7 +122,7 @@ class BlockForward : public BlockTensors {
       residual(ctx, rows * h, saved(s_.x_mid), x_out(), factor());
   }
 
-  void multiply_by_a(Tensors t) const {
+  void multiply_by_a() const {
     const Role role = b.adapts;
     const ConstStored x = role == Role::mlp_proj ? scratch()[w_.act] : input_of(role);
     scratch().linear().forward(product_width(dims, role).in, rank(), x, t.weight, nullptr,
@@ -130,7 +130,7 @@ class BlockForward : public BlockTensors {
     scale(low_rank());
   }
   // The second factor adds to the product, and what waits for the sum follows.
-  void complete(Tensors t) const {
+  void complete() const {
     const Role role = b.adapts;
     const Stored y = output_of(role);
     scratch().linear().forward(rank(), product_width(dims, role).out, low_rank(), t.weight, nullptr,
@@ -148,17 +148,17 @@ class BlockBackward : public BlockTensors {
   explicit BlockBackward(const ModuleCall& call)
       : BlockTensors(call), w_(block_backward_workspace(dims)), scratch_(*this, "block", w_.gemm) {}
 
-  void run(Role role, Tensors t, Gradients g) const {
-    if (projection_roles.contains(role)) return product_backward(role, t, g);
-    if (block_norms.contains(role)) return norm_gradients(role, t, g);
+  void run(Role role) const {
+    if (projection_roles.contains(role)) return product_backward(role);
+    if (block_norms.contains(role)) return norm_gradients(role);
     switch (role) {
-      case Role::mlp_proj: return mlp_backward(t, g);
-      case Role::attn_proj: return attention_backward(t, g);
+      case Role::mlp_proj: return mlp_backward();
+      case Role::attn_proj: return attention_backward();
       case Role::sinks:
         return bias_backward(ctx, 1, dims.heads, scratch_.fp32(w_.dsinks), g.weight, g.accumulate);
-      case Role::lora_a: return a_backward(t, g);
-      case Role::lora_b: return b_backward(t, g);
-      default: return mixture_backward(role, t, g);
+      case Role::lora_a: return a_backward();
+      case Role::lora_b: return b_backward();
+      default: return mixture_backward(role);
     }
   }
 
@@ -166,13 +166,13 @@ class BlockBackward : public BlockTensors {
 
   void begin(Role role) const {
     if (role != Role::experts) unknown_role(role);
-    mixture().divided().backward_begin(scratch_, w_.mixture, output_gradient());
+    mixture().experts().backward_begin(scratch_, w_.mixture, output_gradient());
   }
   void end(Role role) const {
     const bool of_mixture = role == Role::experts || role == Role::router;
     const Stored sum = of_mixture ? dnorm(w_.dnorm2) : input_gradient_of(role);
     if (role == Role::experts)
-      mixture().divided().backward_end(scratch_, w_.mixture, sum, mixture().shares());
+      mixture().experts().backward_end(scratch_, w_.mixture, sum, mixture().shares());
     else if (role == Role::router || begins_input_gradient(decoder, role))
       convert(ctx, rows * h, sum, partial());
     else
@@ -180,10 +180,10 @@ class BlockBackward : public BlockTensors {
   }
 
  private:
-  void norm_gradients(Role role, Tensors t, Gradients g) const {
+  void norm_gradients(Role role) const {
     const NormCall n = norm_call(role);
     const auto backward = [&](ConstStored dy, Stored dx, bool add = false) {
-      norm_backward(n.norm, t, g, n.x, dy, dx, add, scratch_.gemm());
+      norm_backward(n.norm, n.x, dy, dx, add, scratch_.gemm());
     };
     const bool two_norms = decoder.block.kind == BlockKind::parallel_two_norms;
     switch (role) {
@@ -206,12 +206,12 @@ class BlockBackward : public BlockTensors {
   void without_norm(ConstStored sum) const {
     if (!decoder.norms_before()) add_to(ctx, rows * h, sum, dx());
   }
-  void mlp_backward(Tensors t, Gradients g) const {
+  void mlp_backward() const {
     const Linear product = linear(scratch_);
     const Stored dy = output_gradient(), act = scratch_[w_.act];
     const Activation kind = decoder.mlp.activation;
     const std::int64_t ffn = dims.ffn;
-    if (!b.input_gradient) return weight_backward(ffn, h, dy, act, g);  // of a bias alone
+    if (!b.input_gradient) return weight_backward(ffn, h, dy, act);  // of a bias alone
     // Of joined gates the gradient of the activation's output takes the place of the output, which
     // is needed again only after it.
     const Stored dact = input_gradient_of(Role::mlp_proj);
@@ -221,11 +221,11 @@ class BlockBackward : public BlockTensors {
                      scratch_[w_.dgate], scratch_[w_.dup]);
     else
       activation_backward(ctx, kind, rows * ffn, saved(s_.gate), act, dact);
-    weight_backward(ffn, h, dy, act, g);
+    weight_backward(ffn, h, dy, act);
   }
 
   // Backward of a product of what other products read too.
-  void product_backward(Role role, Tensors t, Gradients g) const {
+  void product_backward(Role role) const {
     const ConstStored dy = output_gradient_of(role);
     const Stored dx = input_gradient_of(role);
     const auto [out, in] = product_width(dims, role);
@@ -234,23 +234,22 @@ class BlockBackward : public BlockTensors {
       linear(scratch_).backward_input(in, out, dy, t.weight, partial());
     else if (b.input_gradient)
       linear(scratch_).backward_input(in, out, dy, t.weight, dx, !first);
-    weight_backward(in, out, dy, input_of(role), g);
+    weight_backward(in, out, dy, input_of(role));
     if (ends_input_gradient(role) && b.input_gradient) without_norm(dx);
   }
 
   // Gradients of a product's weight and bias, if they are trained.
-  void weight_backward(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x,
-                       Gradients g) const {
+  void weight_backward(std::int64_t in, std::int64_t out, ConstStored dy, ConstStored x) const {
     linear(scratch_).backward_weight(in, out, dy, x, g.weight, g.accumulate);
     if (g.bias.data != nullptr) bias_backward(ctx, rows, out, dy, g.bias, g.accumulate);
   }
 
   // x_mid = x_in + out(attention(q, k, v)): computes dq, dk and dv.
-  void attention_backward(Tensors t, Gradients g) const {
+  void attention_backward() const {
     const Role role = Role::attn_proj;
     const std::int64_t in = product_width(dims, role).in;
     const Stored dy = output_gradient();
-    weight_backward(in, h, dy, saved(s_.attention), g);
+    weight_backward(in, h, dy, saved(s_.attention));
     if (!b.input_gradient) return;
     linear(scratch_).backward_input(in, h, dy, t.weight, input_gradient_of(role),
                                     dims.adapts(role));
@@ -258,7 +257,7 @@ class BlockBackward : public BlockTensors {
   }
 
   // Writes the gradient of A x for factor A.
-  void b_backward(Tensors t, Gradients g) const {
+  void b_backward() const {
     const std::int64_t out = product_width(dims, b.adapts).out;
     const ConstStored dy = output_gradient_of(b.adapts);
     const Stored dlow_rank = scratch_[w_.dlow_rank];
@@ -267,7 +266,7 @@ class BlockBackward : public BlockTensors {
     scale(dlow_rank);
   }
   // The first factor is the first of a product's modules to make the gradient of the input.
-  void a_backward(Tensors t, Gradients g) const {
+  void a_backward() const {
     const Role role = b.adapts;
     const std::int64_t in = product_width(dims, role).in;
     const Stored act = scratch_[w_.act], dlow_rank = scratch_[w_.dlow_rank];
@@ -280,11 +279,11 @@ class BlockBackward : public BlockTensors {
                                        !begins_input_gradient(decoder, role));
   }
 
-  void mixture_backward(Role role, Tensors t, Gradients g) const {
+  void mixture_backward(Role role) const {
     const bool reads_output = role == Role::experts || role == decoder.moe.ends();
     const Stored dx = dnorm(w_.dnorm2);
     const ConstStored dy = reads_output ? output_gradient() : dx;
-    mixture().backward(role, t, g, scratch_, w_.mixture, dy, dx);
+    mixture().backward(role, scratch_, w_.mixture, dy, dx);
     if (role == decoder.moe.begins()) without_norm(dx);
   }
 
@@ -341,14 +340,10 @@ class BlockBackward : public BlockTensors {
 
 }  // namespace
 
-void block_forward(const ModuleCall& c, Role role, Tensors t) {
-  BlockForward(c).run(role, t);
-}
-void block_backward(const ModuleCall& c, Role role, Tensors t, Gradients g) {
-  BlockBackward(c).run(role, t, g);
-}
-void block_part(const ModuleCall& c, Kernel kernel, Role role) {
+void run_block(const ModuleCall& c, Kernel kernel, Role role) {
   switch (kernel) {
+    case Kernel::forward: return BlockForward(c).run(role);
+    case Kernel::backward: return BlockBackward(c).run(role);
     case Kernel::attention: return BlockForward(c).attend();
     case Kernel::attention_backward: return BlockBackward(c).attend();
     case Kernel::forward_begin: return BlockForward(c).begin(role);

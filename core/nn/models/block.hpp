@@ -6,12 +6,8 @@
 
 namespace shardmark {
 
-/// Run one module, as transformer_forward and transformer_backward describe. They throw PlanError
-/// for a role that a block does not have.
-void block_forward(const ModuleCall& call, Role role, Tensors tensors);
-void block_backward(const ModuleCall& call, Role role, Tensors tensors, Gradients gradients);
-
-/// Runs what precedes or finishes a pass, as transformer_part describes.
-void block_part(const ModuleCall& call, Kernel kernel, Role role);
+/// Runs one module, or a part of its pass, as transformer_forward, transformer_backward and
+/// transformer_part describe. Throws PlanError for a role that a block does not have.
+void run_block(const ModuleCall& call, Kernel kernel, Role role);
 
 }  // namespace shardmark

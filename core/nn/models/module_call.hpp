@@ -2,6 +2,8 @@
 // The arguments of the modules in transformer.cpp and block.cpp, and their norms.
 #pragma once
 
+#include <algorithm>
+
 #include <fmt/core.h>
 
 #include <core/error.hpp>
@@ -11,10 +13,31 @@
 
 namespace shardmark {
 
-/// The sizes and buffers of one call.
+/// A module's parameters; `bias` is null if the module has none. Experts have the products before
+/// their activation as `weight` and `bias`, and those after it as `down` and `down_bias`; if ranks
+/// divide experts, those of the gate as `weight` and the others before the activation as `up`.
+struct Tensors {
+  ConstStored weight = nullptr, bias = nullptr, down = nullptr, down_bias = nullptr, up = nullptr;
+};
+
+/// The gradients of a module's parameters, and whether they are added to what is there.
+struct Gradients {
+  Stored weight = nullptr, bias = nullptr, down = nullptr, down_bias = nullptr, up = nullptr;
+  bool accumulate = false;
+};
+
+/// The sizes of the layer at hand, and the buffers and tensors of one call.
 struct ModuleCall {
-  ModuleCall(const Context& c, const TransformerDims& d, const TransformerBuffers& buffers)
-      : ctx(c), dims(d), decoder(*d.decoder), b(buffers), rows(d.rows()), h(d.hidden) {}
+  ModuleCall(const Context& c, const TransformerDims& d, const TransformerBuffers& buffers,
+             const Tensors& tensors = {}, const Gradients& gradients = {})
+      : ctx(c),
+        dims(dims_of_layer(d, std::max<std::int64_t>(buffers.layer, 0))),
+        decoder(*dims.decoder),
+        b(buffers),
+        t(tensors),
+        g(gradients),
+        rows(dims.rows()),
+        h(dims.hidden) {}
   Stored x_in() const { return {dims.dtype, b.x_in}; }
   Stored x_out() const { return {dims.dtype, b.x_out}; }
   Stored dx() const { return {dims.dtype, b.dx}; }
@@ -35,11 +58,20 @@ struct ModuleCall {
   Norm norm(NormSaved at, std::int64_t of_rows, std::int64_t columns) const {
     return {ctx, decoder.norm, of_rows, columns, saved_fp32(at.mean), saved_fp32(at.rstd)};
   }
+  void norm_forward(const Norm& norm, ConstStored x, Stored y) const {
+    norm.forward(t.weight, t.bias, x, y);
+  }
+  void norm_backward(const Norm& norm, ConstStored x, ConstStored dy, Stored dx, bool add,
+                     std::span<std::byte> scratch) const {
+    norm.gradients(t.weight, x, dy, dx, add, g.weight, g.bias, g.accumulate, scratch);
+  }
 
   const Context& ctx;
-  const TransformerDims& dims;
+  const TransformerDims dims;
   const Decoder& decoder;
   const TransformerBuffers& b;
+  const Tensors t;
+  const Gradients g;
   const std::int64_t rows, h;
 };
 
@@ -71,27 +103,6 @@ class Scratch {
   std::byte* base_;
   std::span<std::byte> gemm_;
 };
-
-/// A module's parameters; `bias` is null if the module has none. Experts have the products before
-/// their activation as `weight` and `bias`, and those after it as `down` and `down_bias`; if ranks
-/// divide experts, those of the gate as `weight` and the others before the activation as `up`.
-struct Tensors {
-  ConstStored weight, bias, down, down_bias, up;
-};
-
-/// The gradients of a module's parameters, and whether they are added to what is there.
-struct Gradients {
-  Stored weight, bias, down, down_bias, up;
-  bool accumulate = false;
-};
-
-inline void norm_forward(const Norm& norm, Tensors t, ConstStored x, Stored y) {
-  norm.forward(t.weight, t.bias, x, y);
-}
-inline void norm_backward(const Norm& norm, Tensors t, Gradients g, ConstStored x, ConstStored dy,
-                          Stored dx, bool add, std::span<std::byte> scratch) {
-  norm.gradients(t.weight, x, dy, dx, add, g.weight, g.bias, g.accumulate, scratch);
-}
 
 /// The biases of the outputs from `first` on, if there are any.
 inline ConstStored bias_at(ConstStored all, std::int64_t first) {

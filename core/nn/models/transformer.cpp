@@ -43,12 +43,13 @@ void loss_of_logits(const ModuleCall& c) {
   if (c.decoder.moe.balance_loss > 0) add_balance_loss(c.ctx, balance_loss_of(c), c.b.loss);
 }
 
-void head_forward(const ModuleCall& c, Tensors t) {
+void head_forward(const ModuleCall& c) {
   const HeadSaved s = head_saved(c.dims);
   const Scratch scratch(c, "head", 0);
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored to) {
-    linear.forward(c.h, count, c.saved(s.norm_out), t.weight.at(v * c.h), bias_at(t.bias, v), to);
+    linear.forward(c.h, count, c.saved(s.norm_out), c.t.weight.at(v * c.h), bias_at(c.t.bias, v),
+                   to);
   });
   if (!c.dims.head_part.cuts()) loss_of_logits(c);
 }
@@ -58,20 +59,21 @@ void head_backward_end(const ModuleCall& c) {
   const Scratch scratch(c, "head", w.gemm);
   convert(c.ctx, c.rows * c.h, {Dtype::fp32, scratch.fp32(w.dnorm)}, c.partial());
 }
-void head_backward(const ModuleCall& c, Tensors t, Gradients g) {
+void head_backward(const ModuleCall& c) {
   const HeadSaved s = head_saved(c.dims);
   const HeadBackwardWorkspace w = head_backward_workspace(c.dims);
   const Scratch scratch(c, "head", w.gemm);
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
-    if (g.weight.data != nullptr)
-      linear.backward_weight(c.h, count, d, c.saved(s.norm_out), g.weight.at(v * c.h),
-                             g.accumulate);
+    if (c.g.weight.data != nullptr)
+      linear.backward_weight(c.h, count, d, c.saved(s.norm_out), c.g.weight.at(v * c.h),
+                             c.g.accumulate);
     if (c.dims.head_part.cuts())
-      linear.backward_input(c.h, count, d, t.weight.at(v * c.h), c.partial());
+      linear.backward_input(c.h, count, d, c.t.weight.at(v * c.h), c.partial());
     else
-      linear.backward_input(c.h, count, d, t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
-    if (g.bias.data != nullptr) bias_backward(c.ctx, c.rows, count, d, g.bias.at(v), g.accumulate);
+      linear.backward_input(c.h, count, d, c.t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
+    if (c.g.bias.data != nullptr)
+      bias_backward(c.ctx, c.rows, count, d, c.g.bias.at(v), c.g.accumulate);
   });
 }
 
@@ -89,14 +91,6 @@ T tensors_at(const TransformerDims& dims, Role role, P* const* at) {
   return tensors(at[0], at[1], at[2], at[3], none);
 }
 
-// Runs `f(call)` with the sizes of the layer at hand.
-template<class F>
-void in_layer(const Context& ctx, const TransformerDims& dims, const TransformerBuffers& buffers,
-              const F& f) {
-  const TransformerDims of_layer = dims_of_layer(dims, std::max<std::int64_t>(buffers.layer, 0));
-  f(ModuleCall(ctx, of_layer, buffers));
-}
-
 // The residual stream after the token embedding: its output, or what a norm of it reads.
 Stored embedding_output(const ModuleCall& c) {
   return c.decoder.ends.embedding_norm ? c.saved(embedding_saved(c.dims).embedding) : c.x_out();
@@ -106,57 +100,52 @@ Stored embedding_output(const ModuleCall& c) {
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
                          const void* const* params, const TransformerBuffers& buffers) {
-  const auto t = tensors_at<Tensors>(dims, role, params);
-  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
-    switch (role) {
-      case Role::token_embedding:
-        return token_embedding_forward(ctx, dims, buffers.tokens, t.weight, embedding_output(c));
-      case Role::position_embedding:
-        return position_embedding_forward(ctx, dims, t.weight, c.x_out());
-      case Role::embedding_norm:
-        return norm_forward(c.norm(embedding_saved(dims).norm), t, embedding_output(c), c.x_out());
-      case Role::final_norm:
-        return norm_forward(c.norm(head_saved(dims).norm), t, c.x_in(),
-                            c.saved(head_saved(dims).norm_out));
-      case Role::head: return head_forward(c, t);
-      default: return block_forward(c, role, t);
-    }
-  });
+  const ModuleCall c(ctx, dims, buffers, tensors_at<Tensors>(dims, role, params));
+  const HeadSaved head = head_saved(dims);
+  switch (role) {
+    case Role::token_embedding:
+      return token_embedding_forward(ctx, dims, buffers.tokens, c.t.weight, embedding_output(c));
+    case Role::position_embedding:
+      return position_embedding_forward(ctx, dims, c.t.weight, c.x_out());
+    case Role::embedding_norm:
+      return c.norm_forward(c.norm(embedding_saved(dims).norm), embedding_output(c), c.x_out());
+    case Role::final_norm:
+      return c.norm_forward(c.norm(head.norm), c.x_in(), c.saved(head.norm_out));
+    case Role::head: return head_forward(c);
+    default: return run_block(c, Kernel::forward, role);
+  }
 }
 
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers) {
-  const auto t = tensors_at<Tensors>(dims, role, params);
   auto g = tensors_at<Gradients>(dims, role, grads);
   g.accumulate = accumulate;
-  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
-    switch (role) {
-      case Role::token_embedding:
-        return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
-      case Role::position_embedding:
-        return position_embedding_backward(ctx, dims, c.dx(), g.weight, accumulate);
-      case Role::embedding_norm:
-        return norm_backward(c.norm(embedding_saved(dims).norm), t, g, embedding_output(c), c.dx(),
+  const ModuleCall c(ctx, dims, buffers, tensors_at<Tensors>(dims, role, params), g);
+  switch (role) {
+    case Role::token_embedding:
+      return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
+    case Role::position_embedding:
+      return position_embedding_backward(ctx, dims, c.dx(), g.weight, accumulate);
+    case Role::embedding_norm:
+      return c.norm_backward(c.norm(embedding_saved(dims).norm), embedding_output(c), c.dx(),
                              c.dx(), false, {});
-      case Role::final_norm: {
-        const HeadBackwardWorkspace w = head_backward_workspace(dims);
-        const Scratch scratch(c, "final_norm", w.gemm);
-        return norm_backward(c.norm(head_saved(dims).norm), t, g, c.x_in(), scratch.fp32(w.dnorm),
-                             c.dx(), false, scratch.gemm());
-      }
-      case Role::head: return head_backward(c, t, g);
-      default: return block_backward(c, role, t, g);
+    case Role::final_norm: {
+      const HeadBackwardWorkspace w = head_backward_workspace(dims);
+      const Scratch scratch(c, "final_norm", w.gemm);
+      return c.norm_backward(c.norm(head_saved(dims).norm), c.x_in(), scratch.fp32(w.dnorm), c.dx(),
+                             false, scratch.gemm());
     }
-  });
+    case Role::head: return head_backward(c);
+    default: return run_block(c, Kernel::backward, role);
+  }
 }
 
 void transformer_part(const Context& ctx, const TransformerDims& dims, Kernel kernel, Role role,
                       const TransformerBuffers& buffers) {
-  in_layer(ctx, dims, buffers, [&](const ModuleCall& c) {
-    if (role != Role::head) return block_part(c, kernel, role);
-    kernel == Kernel::forward_end ? loss_of_logits(c) : head_backward_end(c);
-  });
+  const ModuleCall c(ctx, dims, buffers);
+  if (role != Role::head) return run_block(c, kernel, role);
+  kernel == Kernel::forward_end ? loss_of_logits(c) : head_backward_end(c);
 }
 
 std::vector<std::int64_t> transformer_routed_parts(const Context& ctx, const TransformerDims& dims,

@@ -25,16 +25,12 @@ class DecoderBuilder {
       b_.unit("block" + std::to_string(l), UnitKind::block);
     b_.unit("head", UnitKind::head);
     const std::vector<DecoderModule> all = modules();
-    for (std::size_t i = 0; i < all.size();) {
-      std::size_t end = i;
-      while (end < all.size() && of_layer(all[end])) ++end;
-      if (end == i) {
-        add(all[i++], -1);
-        continue;
-      }
+    for (auto m = all.begin(); m != all.end();) {
+      const auto first = m;
+      m = std::find_if_not(first, all.end(), of_layer);
       for (std::int64_t l = 0; l < spec_.layers; ++l)
-        for (std::size_t m = i; m < end; ++m) add(all[m], l);
-      i = end;
+        for (auto of = first; of != m; ++of) add(*of, l);
+      for (; m != all.end() && !of_layer(*m); ++m) add(*m, -1);
     }
     if (decoder_.adapted()) freeze();
     return std::move(b_.shape());
@@ -74,12 +70,11 @@ class DecoderBuilder {
     const std::string name = name_in_layer(pattern, layer);
     if (const auto it = containers_.find(name); it != containers_.end()) return it->second;
     const int parent = container(outer(pattern), layer);
-    const int index = b_.module(name, Role::container, parent);
-    Module& m = b_.shape().modules.back();
+    const int index = containers_[name] = b_.module(name, Role::container, parent);
     // A list of layers is never called; its elements are.
-    m.called = called && !lists_layers(pattern);
-    m.block = pattern.ends_with('*');
-    return containers_[name] = index;
+    b_.last().called = called && !lists_layers(pattern);
+    b_.last().block = pattern.ends_with('*');
+    return index;
   }
   bool lists_layers(const std::string& pattern) const {
     return std::ranges::any_of(decoder_.modules, [&](const DecoderModule& m) {
@@ -105,7 +100,7 @@ class DecoderBuilder {
     const int parent = container(outer(pattern), layer, !copy);
     const std::string name = name_in_layer(pattern, layer);
     if (m.role == Role::experts)
-      b_.shape().modules[static_cast<std::size_t>(parent)].python_class =
+      b_.shape().modules[parent].python_class =
           spec_.expert_part.cuts() ? "deepspeed.module_inject.auto_ep_layer.AutoEPMoELayer"
                                    : decoder_.moe.block_class;
     const int order = order_of(m.role, layer);
@@ -119,7 +114,7 @@ class DecoderBuilder {
       add_params(name, m.role);
       if (copy) draw_as_original(m.role);
     }
-    Module& module = b_.shape().modules.back();
+    Module& module = b_.last();
     module.order = order;
     module.copy = copy;
     module.cut = cut_of(spec_, m.role);
@@ -146,7 +141,7 @@ class DecoderBuilder {
     const int after = order_of(m.after, layer);
     const int order = after + std::min(first_bare + bare_calls_[after]++, places - 1);
     const int index = container(m.name, layer);
-    Module& module = b_.shape().modules[static_cast<std::size_t>(index)];
+    Module& module = b_.shape().modules[index];
     module.bare = m.bare;
     module.calls.push_back({order, m.after, m.bare != Bare::constant});
   }
@@ -163,8 +158,7 @@ class DecoderBuilder {
     std::vector<Param>& params = b_.shape().params;
     const int count = tensors_of(decoder_, role), first = static_cast<int>(params.size()) - count;
     const bool tied = role == Role::head && spec_.tied_head;
-    for (int i = 0; i < count; ++i)
-      params[static_cast<std::size_t>(first + i)].drawn_as = tied ? 0 : first - count + i;
+    for (int i = 0; i < count; ++i) params[first + i].drawn_as = tied ? 0 : first - count + i;
   }
 
   // What PEFT puts in the place of a product: a module around the product and its two factors. A
@@ -173,33 +167,29 @@ class DecoderBuilder {
     const int around = container(m.name, layer);
     const std::string base = name_in_layer(m.name, layer) + ".base_layer";
     b_.module(base, m.role, around);
-    b_.shape().modules.back().adapted = true;
-    b_.shape().modules.back().order = order;
+    b_.last().adapted = true;
+    b_.last().order = order;
     add_params(base, m.role);
     const Width w = width_of(spec_, m.role);
     container(m.name + ".lora_dropout", layer, false);
     const int index = container(m.name + ".lora_dropout.default", layer);
-    Module& dropout = b_.shape().modules[static_cast<std::size_t>(index)];
+    Module& dropout = b_.shape().modules[index];
     dropout.bare = Bare::identity;
     dropout.adapts = m.role;
     dropout.calls = {{order + 1, m.role, true}};
-    for (const Role role : {Role::lora_a, Role::lora_b}) {
-      const bool first = role == Role::lora_a;
-      const std::string list = m.name + (first ? ".lora_A" : ".lora_B");
+    const auto add_factor = [&](Role role, const std::string& letter, int after) {
+      const std::string list = m.name + ".lora_" + letter;
       const std::string name = name_in_layer(list, layer) + ".default";
-      const int parent = container(list, layer, false);
-      b_.module(name, role, parent);
-      b_.shape().modules.back().adapts = m.role;
-      b_.shape().modules.back().order = order + (first ? 2 : 3);
-      const std::int64_t rank = low_rank_of(decoder_, m.role, layer).rank;
-      Module& wrapper = b_.shape().modules[static_cast<std::size_t>(around)];
-      if (first) wrapper.reads_param = static_cast<int>(b_.shape().params.size());
-      if (first)
-        b_.param(name + ".weight", {rank, w.in}, Init::uniform,
-                 1 / std::sqrt(3 * static_cast<double>(w.in)));
-      else
-        b_.param(name + ".weight", {w.out, rank}, Init::zeros);
-    }
+      b_.module(name, role, container(list, layer, false));
+      b_.last().adapts = m.role;
+      b_.last().order = order + after;
+      return name + ".weight";
+    };
+    const std::int64_t rank = low_rank_of(decoder_, m.role, layer).rank;
+    const std::string a = add_factor(Role::lora_a, "A", 2);
+    b_.shape().modules[around].reads_param = static_cast<int>(b_.shape().params.size());
+    b_.param(a, {rank, w.in}, Init::uniform, 1 / std::sqrt(3 * static_cast<double>(w.in)));
+    b_.param(add_factor(Role::lora_b, "B", 3), {w.out, rank}, Init::zeros);
   }
   void freeze() {
     const AdapterBias biases = decoder_.adapter.bias;
@@ -208,7 +198,7 @@ class DecoderBuilder {
       const bool trains_biases = (biases == AdapterBias::all && m.role != Role::container) ||
                                  (biases == AdapterBias::adapted && m.adapted);
       for (int id = m.first_param; id < m.first_param + m.param_count; ++id) {
-        Param& p = b_.shape().params[static_cast<std::size_t>(id)];
+        Param& p = b_.shape().params[id];
         if (!trains_biases || !p.name.ends_with(".bias")) p.use = ParamUse::frozen;
       }
     }
@@ -255,7 +245,7 @@ class DecoderBuilder {
     add(".w1", f, h, decoder_.init_std, {2 * first, matrix, 2 * matrix});
     add(".w2", h, f, last_std(), {first, own * matrix, decoder_.moe.experts * matrix});
     add(".w3", f, h, decoder_.init_std, {2 * first + matrix, matrix, 2 * matrix});
-    b_.shape().modules.back().exchanged = true;
+    b_.last().exchanged = true;
   }
   // The standard deviation of the weights at the end of a sublayer.
   double last_std() const {
@@ -319,8 +309,7 @@ void draw_as_in(const ModelShape& whole, ModelShape& shape) {
   for (const Module& m : shape.modules)
     for (int i = 0; i < m.param_count; ++i) {
       const int tensor = m.exchanged ? i % 2 : i;
-      shape.params[static_cast<std::size_t>(m.first_param + i)].drawn_as =
-          first.at({m.unit, m.role}) + tensor;
+      shape.params[m.first_param + i].drawn_as = first.at({m.unit, m.role}) + tensor;
     }
 }
 

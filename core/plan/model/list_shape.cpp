@@ -57,11 +57,11 @@ class ListBuilder {
       add_alias(m, tie->second, parent);
     else {
       b_.module(m.name, m.numels.empty() ? Role::container : Role::list, parent);
-      b_.shape().modules.back().block = m.numels.empty() && parent == 0;
+      b_.last().block = m.numels.empty() && parent == 0;
       add_params(m.name, m);
     }
     by_name_[m.name] = index_of_.back();
-    b_.shape().modules.back().python_class = m.python_class;
+    b_.last().python_class = m.python_class;
   }
 
   // The units of a list are the outermost containers with all that they hold, and all other

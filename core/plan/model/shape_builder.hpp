@@ -45,7 +45,7 @@ class ShapeBuilder {
     shape_.elems = checked_add(shape_.elems, elems, "model: parameters");
     u.elems += elems;
     ++u.param_count;
-    ++shape_.modules.back().param_count;
+    ++last().param_count;
     shape_.params.push_back(std::move(p));
   }
   void unit(std::string name, UnitKind kind) {
@@ -55,7 +55,8 @@ class ShapeBuilder {
   }
   // What is added from here on belongs to the unit, which exists.
   void select_unit(int unit) { unit_ = unit; }
-  Unit& current_unit() { return shape_.units[static_cast<std::size_t>(unit_)]; }
+  Module& last() { return shape_.modules.back(); }
+  Unit& current_unit() { return shape_.units[unit_]; }
   ModelShape& shape() { return shape_; }
 
  private:

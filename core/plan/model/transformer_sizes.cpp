@@ -9,7 +9,6 @@
 namespace shardmark {
 TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, Dtype dtype) {
   size_mul(micro_batch, s.sequence);
-  const SharedDecoder& decoder = decoder_of(s);
   return {.layers = s.layers,
           .hidden = s.hidden,
           .heads = s.part.share(kv_heads_of(s)) * (s.heads / kv_heads_of(s)),
@@ -18,20 +17,13 @@ TransformerDims transformer_dims(const ModelSpec& s, std::int64_t micro_batch, D
           .sequence = s.sequence / s.sequence_part.ranks,
           .vocab = s.vocab,
           .micro_batch = micro_batch,
-          .tied_head = s.tied_head,
-          .qkv_bias = s.qkv_bias,
-          .family = s.family,
           .dtype = dtype,
           .head_channels = head_dim_of(s),
-          .rules = {},
-          .sparse = false,
-          .low_rank = {},
-          .largest_rank = 0,
           .part = s.part,
           .sequence_part = s.sequence_part,
           .expert_part = s.expert_part,
           .head_part = cut_of(s, Role::head) == ProductCut::none ? AxisPart{} : s.part,
-          .decoder = decoder};
+          .decoder = decoder_of(s)};
 }
 
 TransformerDims attention_dims(const TransformerDims& dims) {
@@ -45,20 +37,16 @@ TransformerDims attention_dims(const TransformerDims& dims) {
   return d;
 }
 
-AttentionRules attention_rules(const TransformerDims& d, std::int64_t layer) {
+TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {
+  TransformerDims d = dims;
   const AttentionSpec& a = d.decoder->attention;
   const PositionSpec& p = d.decoder->positions;
   const bool windowed = in_pattern(a.windowed, layer) && a.window < d.sequence;
-  return {.window = windowed ? a.window : 0,
-          .scale = a.scale,
-          .softcap = a.softcap,
-          .alibi = p.kind == PositionKind::alibi ? p.alibi_factor : 0,
-          .sinks = a.sinks};
-}
-
-TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer) {
-  TransformerDims d = dims;
-  d.rules = attention_rules(dims, layer);
+  d.rules = {.window = windowed ? a.window : 0,
+             .scale = a.scale,
+             .softcap = a.softcap,
+             .alibi = p.kind == PositionKind::alibi ? p.alibi_factor : 0,
+             .sinks = a.sinks};
   d.sparse = has_experts(*d.decoder, layer);
   for (const AdapterTarget& t : d.decoder->adapter.targets) {
     d.low_rank[t.role] = low_rank_of(*d.decoder, t.role, layer);

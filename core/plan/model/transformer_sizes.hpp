@@ -30,9 +30,6 @@ struct TransformerDims {
   std::int64_t kv_heads = 0;  // heads of keys and values; heads / kv_heads query heads share one
   std::int64_t ffn = 0;       // width of the feed-forward layer
   std::int64_t sequence = 0, vocab = 0, micro_batch = 0;
-  bool tied_head = false;
-  bool qkv_bias = false;  // llama: q, k and v have biases
-  Family family = Family::gpt2;
   Dtype dtype = Dtype::fp32;                // of the model: fp32, bf16 or fp16
   std::int64_t head_channels = 0;           // 0: hidden / heads
   AttentionRules rules = {};                // of the layer at hand
@@ -71,8 +68,6 @@ TransformerDims transformer_dims(const ModelSpec& spec, std::int64_t micro_batch
 /// DeepSpeed 0.19.8's runtime/sequence_parallel/ulysses_sp.py.
 TransformerDims attention_dims(const TransformerDims& dims);
 
-/// Returns the rules of attention in a layer.
-AttentionRules attention_rules(const TransformerDims& dims, std::int64_t layer);
 /// Returns the sizes with what holds in one layer alone.
 TransformerDims dims_of_layer(const TransformerDims& dims, std::int64_t layer);
 

@@ -39,7 +39,7 @@ LossAndNorm in_double(const Deck& deck) {
   const std::int64_t batch = *deck.zero.train_batch_size;
   std::vector<std::int32_t> tokens(static_cast<std::size_t>(batch * (deck.model.sequence + 1)));
   make_token_source(deck)->fill(0, 0, batch, tokens.data());
-  const ReferenceModel model(transformer_dims(deck.model, batch));
+  const ReferenceModel model(deck.model, batch);
   Doubles at = first_values(deck);
   LossAndNorm result{model.loss(at, tokens.data()), 0};
   constexpr double h = 1e-5;

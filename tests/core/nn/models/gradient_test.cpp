@@ -57,7 +57,7 @@ TEST_P(GradientCheck, agrees_with_difference_quotients_of_a_double_model) {
   Doubles param;
   for (std::size_t u = 0; u < model.shape.units.size(); ++u)
     param.insert(param.end(), model.param[u].data(), model.param[u].data() + model.param[u].size());
-  const ReferenceModel reference(model.dims);
+  const ReferenceModel reference(model.shape.spec, model.dims.micro_batch);
   EXPECT_NEAR(model.loss[0], reference.loss(param, model.tokens.data()), 2e-6);
 
   const double h = 1e-5;
@@ -147,7 +147,7 @@ TEST_P(RealShape, gradients_match_directional_derivatives_while_it_trains) {
     append(param, model.param[u]);
     append(direction, model.grad[u]);
   }
-  const ReferenceModel reference(model.dims);
+  const ReferenceModel reference(model.shape.spec, model.dims.micro_batch);
   EXPECT_NEAR(model.loss[0], reference.loss(param, model.tokens.data()), 5e-6);
 
   const auto derivative_is_norm = [&](std::int64_t first, std::int64_t elems, const char* name) {

@@ -16,7 +16,8 @@ using Doubles = std::vector<double>;
 
 class ReferenceModel {
  public:
-  explicit ReferenceModel(const TransformerDims& dims) : d_(dims) {}
+  ReferenceModel(const ModelSpec& spec, std::int64_t micro_batch)
+      : spec_(spec), d_(transformer_dims(spec, micro_batch)) {}
 
   double loss(const Doubles& param, const std::int32_t* tokens) const {
     const double* p = param.data();
@@ -32,7 +33,7 @@ class ReferenceModel {
     for (std::int64_t l = 0; l < d_.layers; ++l) p = gpt2() ? gpt2_block(p, x) : llama_block(p, x);
     x = gpt2() ? layer_norm(x, p) : rms_norm(x, p);
     p += gpt2() ? 2 * h : h;
-    const double* head = d_.tied_head ? wte : p;
+    const double* head = spec_.tied_head ? wte : p;
     for (std::int64_t r = 0; r < d_.rows(); ++r) {
       double total = 0, target = 0;
       for (std::int64_t v = 0; v < d_.vocab; ++v) {
@@ -46,7 +47,7 @@ class ReferenceModel {
   }
 
  private:
-  bool gpt2() const { return d_.family == Family::gpt2; }
+  bool gpt2() const { return spec_.family == Family::gpt2; }
   static double dot(const double* a, const double* b, std::int64_t n) {
     double sum = 0;
     for (std::int64_t i = 0; i < n; ++i) sum += a[i] * b[i];
@@ -162,8 +163,8 @@ class ReferenceModel {
     };
     Doubles norm = rms_norm(x, p);
     p += h;
-    Doubles q = take(norm, h, h, d_.qkv_bias), k = take(norm, h, kv, d_.qkv_bias);
-    const Doubles v = take(norm, h, kv, d_.qkv_bias);
+    Doubles q = take(norm, h, h, spec_.qkv_bias), k = take(norm, h, kv, spec_.qkv_bias);
+    const Doubles v = take(norm, h, kv, spec_.qkv_bias);
     rotate(q, d_.heads);
     rotate(k, d_.kv_heads);
     add(x, take(attention(q, k, v), h, h));
@@ -177,6 +178,7 @@ class ReferenceModel {
     return p;
   }
 
+  ModelSpec spec_;
   TransformerDims d_;
 };
 

@@ -140,7 +140,7 @@ class SingleProcessOf {
 
   void backward(bool accumulate = false) {
     for (int m : shape.computing(VisitKind::pre_backward)) {
-      const bool second = shape.modules[m].role == Role::token_embedding && dims.tied_head;
+      const bool second = shape.modules[m].role == Role::token_embedding && shape.spec.tied_head;
       const auto params = tensors(m, param), grads = tensors(m, grad);
       transformer_backward(ctx, dims, shape.modules[m].role, params.data(), grads.data(),
                            accumulate || second, buffers(m, Kernel::backward));
