@@ -1,80 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
 // The work of the factors of an adapter, in the order of core/nn/models/block.cpp.
-#include <core/plan/deck/decoder_modules.hpp>
-#include <core/plan/work/work_lists.hpp>
+#include <core/plan/work/module_work.hpp>
 
 namespace shardmark {
-namespace {
 
-class AdapterWork : private WorkLists {
- public:
-  AdapterWork(const TransformerDims& d, const Module& factor, bool accumulate, Work& work)
-      : WorkLists(d.dtype, work),
-        d_(d),
-        role_(factor.adapts),
-        rotates_(in_pattern(d.decoder->positions.rotates, factor.unit - 1)),
-        input_gradient_(factor.input_gradient),
-        accumulate_(accumulate),
-        width_(product_width(d, factor.adapts)),
-        rows_(d.rows()),
-        rank_(d.low_rank[role_].rank) {}
+void ModuleWork::factor_forward() {
+  const Role product = module_.adapts;
+  if (role_ == Role::lora_a) {
+    linear_forward(factor_shape(), d_.dtype);
+    return scale_low_rank();
+  }
+  linear_forward(factor_shape(), d_.dtype, true);
+  arrange_product(product, false);
+  if (ends_sublayer(product) && !decoder_.norms_after()) stream("residual", rows_ * h_, 1, 3);
+}
 
-  void forward_a() {
-    linear_forward(a(), d_.dtype);
-    scale();
+void ModuleWork::factor_backward() {
+  const Role product = module_.adapts;
+  if (role_ == Role::lora_b) {
+    if (ends_sublayer(product) && !decoder_.norms_after()) scale_gradient();
+    arrange_product(product, true);
+    linear_weight(factor_shape(), accumulate_);
+    linear_input(factor_shape(), d_.dtype);
+    return scale_low_rank();
   }
-  void forward_b() {
-    linear_forward(b(), d_.dtype, true);
-    arrange(false);
-    if (ends_sublayer() && !d_.decoder->norms_after()) stream("residual", rows_ * d_.hidden, 1, 3);
-  }
-  void backward_b() {
-    if (ends_sublayer() && !d_.decoder->norms_after() && d_.decoder->block.residual_factor != 1)
-      stream("scaled_copy", rows_ * d_.hidden, 1, 2);
-    arrange(true);
-    linear_weight(b(), accumulate_);
-    linear_input(b(), d_.dtype);
-    scale();
-  }
-  void backward_a() {
-    if (role_ == Role::mlp_proj) {
-      const MlpSpec& mlp = d_.decoder->mlp;
-      stream(activation_kernel(mlp.activation, false), rows_ * d_.ffn, 1, mlp.gated ? 3 : 2);
-    }
-    linear_weight(a(), accumulate_);
-    if (input_gradient_)
-      linear_input(a(), reads_norm() ? dnorm_type(d_) : d_.dtype,
-                   !begins_input_gradient(*d_.decoder, role_));
-  }
+  if (product == Role::mlp_proj) activation(false);
+  linear_weight(factor_shape(), accumulate_);
+  // What several products read has a gradient in fp32.
+  const bool reads_norm = !ends_sublayer(product) && product != Role::q_b && product != Role::kv_b;
+  if (module_.input_gradient)
+    linear_input(factor_shape(), reads_norm ? dnorm_type(d_) : d_.dtype,
+                 !begins_input_gradient(decoder_, product));
+}
 
- private:
-  LinearShape a() const { return {rows_, width_.in, rank_}; }
-  LinearShape b() const { return {rows_, rank_, width_.out}; }
-  bool ends_sublayer() const { return role_ == Role::attn_proj || role_ == Role::mlp_proj; }
-  // Whether the product's input is the output of a norm of the block.
-  bool reads_norm() const { return !ends_sublayer() && role_ != Role::q_b && role_ != Role::kv_b; }
-  void scale() { stream("scaled_copy", rows_ * rank_, 1, 2); }
-  void arrange(bool backward) {
-    if (role_ == Role::qkv) arrange_heads(d_);
-    if (role_ == Role::kv_b) spread_latent(d_, rotates_, backward);
-  }
-  const TransformerDims& d_;
-  const Role role_;
-  const bool rotates_, input_gradient_, accumulate_;
-  const Width width_;
-  const std::int64_t rows_, rank_;
-};
+LinearShape ModuleWork::factor_shape() const {
+  const Width width = product_width(d_, module_.adapts);
+  const std::int64_t rank = d_.low_rank[module_.adapts].rank;
+  return role_ == Role::lora_a ? LinearShape{rows_, width.in, rank}
+                               : LinearShape{rows_, rank, width.out};
+}
 
-}  // namespace
-
-void add_adapter_work(const TransformerDims& dims, const Module& factor, bool backward,
-                      bool accumulate, Work& work) {
-  AdapterWork adapter(dims, factor, accumulate, work);
-  const bool first = factor.role == Role::lora_a;
-  if (backward)
-    first ? adapter.backward_a() : adapter.backward_b();
-  else
-    first ? adapter.forward_a() : adapter.forward_b();
+void ModuleWork::scale_low_rank() {
+  stream("scaled_copy", rows_ * d_.low_rank[module_.adapts].rank, 1, 2);
 }
 
 }  // namespace shardmark

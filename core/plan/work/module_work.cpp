@@ -95,9 +95,7 @@ void ModuleWork::exchange() {
 void ModuleWork::projection_forward() {
   const Width w = product_width(d_, role_);
   product_forward(w.in, w.out);
-  if (d_.adapts(role_)) return;
-  if (role_ == Role::qkv) arrange_heads(d_);
-  if (role_ == Role::kv_b) spread_latent(d_, rotates_, false);
+  if (!d_.adapts(role_)) arrange_product(role_, false);
 }
 
 void ModuleWork::forward() {

@@ -41,7 +41,7 @@ class ModuleWork : private WorkLists {
 
   void add() {
     if (module_.adapts != Role::container)
-      return add_adapter_work(d_, module_, event_.kernel == Kernel::backward, accumulate_, work_);
+      return event_.kernel == Kernel::backward ? factor_backward() : factor_forward();
     if (module_.exchanged && event_.kernel != Kernel::forward && event_.kernel != Kernel::backward)
       return exchange();
     switch (event_.kernel) {
@@ -95,6 +95,17 @@ class ModuleWork : private WorkLists {
   std::int64_t latent_columns() const;
   void latent_backward();
   void exchange();
+  // Those of an adapter's factors.
+  void factor_forward();
+  void factor_backward();
+  LinearShape factor_shape() const;
+  void scale_low_rank();
+  static bool ends_sublayer(Role role) { return role == Role::attn_proj || role == Role::mlp_proj; }
+  // The kernels between a projection's output, or its gradient, and the place of its heads.
+  void arrange_product(Role role, bool backward) {
+    if (role == Role::qkv) arrange_heads(d_);
+    if (role == Role::kv_b) spread_latent(d_, rotates_, backward);
+  }
   // Calls f(columns) for each piece of the vocabulary.
   template<class F>
   void for_each_piece(const F& f) const {

@@ -109,8 +109,4 @@ void add_mixture_work(const TransformerDims& dims, Role role, bool backward, boo
 /// Appends what comes before or after a pass of experts that ranks divide, as `kernel` says.
 void add_exchange_work(const TransformerDims& dims, Kernel kernel, Work& work);
 
-/// Appends the work of a factor of an adapter.
-void add_adapter_work(const TransformerDims& dims, const Module& factor, bool backward,
-                      bool accumulate, Work& work);
-
 }  // namespace shardmark
