@@ -154,15 +154,10 @@ class FsdpSchedule final : public StepSchedule {
     if (v.kind == VisitKind::post_backward && begins >= 0 && c_.flow.inputs[v.module])
       post_backward(begins);
     if (v.kind != VisitKind::pre_backward) return;
-    for (const int m : p_.model.computed_at(v)) {
-      if (!c_.flow.outputs[v.module]) {
-        c_.compute.drop_after_backward(m);
-        continue;
-      }
-      c_.compute.recompute_before(m, places());
-      grads_.backward(m);
-    }
+    for (const int m : p_.model.computed_at(v)) backward_if_reached(m, micro_);
   }
+  bool reaches(int module) const override { return c_.flow.outputs[module]; }
+  void backward_module(int module, const MicroBatch&) override { grads_.backward(module); }
 
   void pre_backward(int g) {
     Hooks& h = hooks_[g];

@@ -194,12 +194,15 @@ void StepSchedule::forward(const MicroBatch&) {
 }
 
 void StepSchedule::backward(const MicroBatch& micro) {
-  ScheduleContext& to = context();
-  for (const int m : to.program.model.computing(VisitKind::pre_backward)) {
-    if (!reaches(m)) continue;
-    to.compute.recompute_before(m, places());
-    backward_module(m, micro);
-  }
+  for (const int m : context().program.model.computing(VisitKind::pre_backward))
+    backward_if_reached(m, micro);
+}
+
+void StepSchedule::backward_if_reached(int module, const MicroBatch& micro) {
+  ComputeWriter& compute = context().compute;
+  if (!reaches(module)) return compute.drop_after_backward(module);
+  compute.recompute_before(module, places());
+  backward_module(module, micro);
 }
 
 void StepSchedule::end_step(int closed, bool skipped) {

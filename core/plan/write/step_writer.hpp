@@ -48,7 +48,7 @@ class StepSchedule {
   /// Modules in forward order, unless a schedule that gathers their parameters writes more.
   virtual void forward(const MicroBatch& micro);
   virtual void begin_backward(const MicroBatch& /*micro*/) {}
-  /// Modules in backward order, each by `backward_module`.
+  /// Modules in backward order, each by `backward_if_reached`.
   virtual void backward(const MicroBatch& micro);
   /// The end of a micro-batch, after what its modules shared is released.
   virtual void after_backward(const MicroBatch& micro) {
@@ -70,6 +70,9 @@ class StepSchedule {
   /// Whether backward reaches a module, and its backward.
   virtual bool reaches(int /*module*/) const { return true; }
   virtual void backward_module(int /*module*/, const MicroBatch& /*micro*/) {}
+  /// Writes the backward of a module, after what must run again for it. If backward does not reach
+  /// the module, only what its forward kept is dropped.
+  void backward_if_reached(int module, const MicroBatch& micro);
 
   // The state that one segment leaves to the next, apart from the slots that are alive. By default
   // it is the number of the step, up to `special_steps`, and whether the step follows a skipped

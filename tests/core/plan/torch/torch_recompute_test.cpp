@@ -25,6 +25,15 @@ std::map<std::string, int> forward_runs(const Program& p) {
   return runs;
 }
 
+// How much more often a segment acquires a slot than it releases it.
+int left_alive(const Program& p, const Segment& s, std::string_view slot) {
+  int more = 0;
+  for (const Event& e : s.events)
+    if ((e.op == Op::acquire || e.op == Op::release) && p.slots[e.slot].name == slot)
+      more += e.op == Op::acquire ? 1 : -1;
+  return more;
+}
+
 TEST(TorchRecomputation, IsLegalAndRunsBlocksTwice) {
   for (const int stage : {0, 1, 2, 3})
     for (const int world : {1, 2, 3})
@@ -56,7 +65,9 @@ TEST(TorchFrozen, ModulesInFrontEndBackwardEarlyAndLeaveNothingBehind) {
         deck.run.schedule = Schedule::torch;
         deck.run.activation_checkpointing = recompute;
         deck.torch.frozen = frozen;
-        ASSERT_NO_THROW(require_legal(check(build_program(deck, {4, 1, 2}, 2, 0, {}))));
+        const Program p = build_program(deck, {4, 1, 2}, 2, 0, {});
+        ASSERT_NO_THROW(require_legal(check(p)));
+        for (const Segment& s : p.segments) EXPECT_EQ(left_alive(p, s, "dx"), 0) << s.name;
       }
 }
 
