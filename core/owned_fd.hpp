@@ -8,8 +8,9 @@
 
 namespace shardmark {
 
-/// Owns a file descriptor as open(2) returns it; a negative one is none. The destructor ignores
-/// errors, so whoever needs to know that all is written calls `close`.
+/// Owns a file descriptor that open(2) returned, and closes it. A negative number means that there
+/// is none. The destructor ignores errors; a caller that must know that all data is written calls
+/// `close`.
 class OwnedFd {
  public:
   OwnedFd(int fd = -1) : fd_(fd) {}

@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* by_plugin = "Accelerate's plugin";
 
-// As Python's str(value).lower() == "true" judges it.
+// Whether Accelerate takes a value as true, which it decides by str(value).lower() == "true".
 bool reads_true(const Json* value) {
   return value != nullptr &&
          (*value == true || *value == "true" || *value == "True" || *value == "TRUE");

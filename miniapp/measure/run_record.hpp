@@ -51,7 +51,7 @@ struct RunRecord {
   StopCause stop = StopCause::none;  // why the run ended before its last step
   DeviceLooks device;
 
-  /// Of a value by step, those of the timed steps.
+  /// The part of a list with one value per step that belongs to the timed steps.
   std::vector<double> timed_part(const std::vector<double>& by_step) const {
     return {by_step.begin() + std::min<std::ptrdiff_t>(warmup, std::ssize(by_step)), by_step.end()};
   }

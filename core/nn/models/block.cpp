@@ -212,8 +212,8 @@ class BlockBackward : public BlockTensors {
     const Activation kind = decoder.mlp.activation;
     const std::int64_t ffn = dims.ffn;
     if (!b.input_gradient) return weight_backward(ffn, h, dy, act);  // of a bias alone
-    // Of joined gates the gradient of the activation's output takes the place of the output, which
-    // is needed again only after it.
+    // If gate and up are joined, dact and act share their memory: gated_backward reads the gradient
+    // before it writes the output there.
     const Stored dact = input_gradient_of(Role::mlp_proj);
     product.backward_input(ffn, h, dy, t.weight, dact, dims.adapts(Role::mlp_proj));
     if (decoder.mlp.gated)

@@ -113,7 +113,7 @@ class DividedExperts : public ModuleCall {
  private:
   Stored home() const { return {dims.dtype, b.home}; }
   Stored away() const { return {dims.dtype, b.away}; }
-  // Of ranks that divide layers as well, this rank's rows are those of its lane.
+  // Where ranks divide layers as well, this rank has the rows of its lane.
   PairLanes lanes() const { return {row_lanes(dims), saved_ints(s_.lane_sources)}; }
   Stored pair_weights() const { return {dims.dtype, b.pair_weights}; }
   ExpertArrivals arrivals(std::int64_t arrived) const {

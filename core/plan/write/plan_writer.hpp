@@ -18,7 +18,7 @@
 
 namespace shardmark {
 
-/// The number that stands for a slot where there is none.
+/// The value of a slot's number if there is no slot.
 inline constexpr int no_slot = -1;
 
 /// What schedules give as a group to mean the ranks that share the partition, which are the world

@@ -26,7 +26,7 @@ struct Knob {
 /// All knobs, the most important one first.
 const std::vector<Knob>& knobs();
 
-/// The knob of a key; null if there is none.
+/// The knob that sets a key, or nullptr if no knob does.
 const Knob* knob_named(std::string_view key);
 
 /// Whether `changes` set the key.
