@@ -54,11 +54,10 @@ void judge(const DsConfig& c, Origin& origin, Schedule schedule) {
 
 DsConfig parse_deepspeed(Origin& origin, const Json& config) {
   const DsValues top(origin, root, config, ds_section(""));
-  const DsValues zero =
-      top.given("zero_optimization")
-          ? DsValues(origin, top.key("zero_optimization"), zero_object(top.at("zero_optimization")),
-                     ds_section("zero_optimization"))
-          : DsValues(top.key("zero_optimization"), ds_section("zero_optimization"));
+  const DsValues zero = top.given(zero_section)
+                            ? DsValues(origin, top.key(zero_section),
+                                       zero_object(top.at(zero_section)), ds_section(zero_section))
+                            : DsValues(top.key(zero_section), ds_section(zero_section));
   const int stage = zero.at("stage").get<int>();
   const DsValues optimizer = section_of(origin, top, "optimizer");
   const DsValues scheduler = section_of(origin, top, "scheduler");
@@ -164,7 +163,7 @@ Json converted(const Json& object, const Section& section, const std::string& pa
 Json value_of(const Key& row, const Json& value, const Section& section, const std::string& path) {
   const Section* below = find_section(path);
   if (below != nullptr && value.is_object()) return converted(value, *below, path);
-  if (path == "zero_optimization" && value.is_boolean()) return zero_object(value);
+  if (path == zero_section && value.is_boolean()) return zero_object(value);
   return coerce(row, value, section.reading == Reading::model).value_or(value);
 }
 
@@ -205,7 +204,7 @@ OrderedJson in_order(Json config) {
   OrderedJson ordered;
   for (const char* first : {"train_batch_size", "train_micro_batch_size_per_gpu",
                             "gradient_accumulation_steps", "gradient_clipping", "bf16", "bfloat16",
-                            "fp16", "data_types", "optimizer", "scheduler", "zero_optimization"})
+                            "fp16", "data_types", "optimizer", "scheduler", zero_section})
     if (const auto it = config.find(first); it != config.end()) {
       ordered[first] = *it;
       config.erase(it);
@@ -221,8 +220,8 @@ OrderedJson complete_deepspeed(const Json& config, const ZeroSpec& zero, const B
   result["train_batch_size"] = zero.parallel.train_batch_size(batch.global);
   result["train_micro_batch_size_per_gpu"] = batch.micro;
   result["gradient_accumulation_steps"] = batch.accumulation;
-  if (!result.contains("zero_optimization")) result["zero_optimization"] = {{"stage", zero.stage}};
-  replace_deprecated(result["zero_optimization"]);
+  if (!result.contains(zero_section)) result[zero_section] = {{"stage", zero.stage}};
+  replace_deprecated(result[zero_section]);
   Json& optimizer = result["optimizer"];
   if (!optimizer.is_object() || !optimizer.contains("type")) optimizer = adamw(zero.optimizer);
   return in_order(std::move(result));

@@ -116,10 +116,10 @@ std::map<std::string_view, DsValues> read_parts(Origin& origin, const DsValues& 
     if (part.judging == Judging::by_reader) continue;
     const auto [parent, name] = split_key(part.path);
     const auto found = parts.find(parent);
-    const DsValues* from = parent.empty()                  ? &top
-                           : parent == "zero_optimization" ? &zero
-                           : found == parts.end()          ? nullptr
-                                                           : &found->second;
+    const DsValues* from = parent.empty()           ? &top
+                           : parent == zero_section ? &zero
+                           : found == parts.end()   ? nullptr
+                                                    : &found->second;
     if (from == nullptr || !from->given(name) || counts_as_absent(from->at(name))) continue;
     parts.emplace(part.path, DsValues(origin, from->key(name), from->at(name), part));
   }

@@ -63,8 +63,8 @@ void PluginConfig::remove(std::string_view path) {
 void PluginConfig::complete() {
   const std::string steps = "gradient_accumulation_steps";
   if (!config_.contains(steps)) add(steps, 1, "absent: Accelerate's plugin takes 1");
-  if (!config_.contains("zero_optimization"))
-    origin_.missing(config_key("zero_optimization"),
+  if (!config_.contains(zero_section))
+    origin_.missing(config_key(zero_section),
                     "Accelerate refuses a config without it: add the section, for example "
                     "{\"stage\": 2}");
   fill("zero_optimization.stage", 2, by_plugin);
@@ -224,7 +224,7 @@ Json from_plugin_keys(Origin& origin, const PluginKeys& keys) {
   if (!keys.find("zero_stage"))
     origin.note(FindingKind::derived, config_key("zero_optimization.stage"),
                 "2: zero_stage is absent, and Accelerate takes 2");
-  config["zero_optimization"] = zero;
+  config[zero_section] = zero;
   return config;
 }
 

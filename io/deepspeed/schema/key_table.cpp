@@ -24,7 +24,7 @@ constexpr Key top_level[] = {
     Key("gradient_clipping", in<&Z::gradient_clipping>, "the largest norm of all gradients")
         .filled_by("hf.max_grad_norm").used(),
     Key("optimizer", object, "{}").used(),
-    Key("zero_optimization", any, "{}").used(),
+    Key(zero_section, any, "{}").used(),
     Key("fp16", object, "{}").used(),
     Key("bf16", object_or_null, "{}").also("bfloat16").used(),
     Key("data_types", object, "{}").used(),

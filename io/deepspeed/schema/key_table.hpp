@@ -8,6 +8,9 @@
 
 namespace shardmark {
 
+/// The path of the section about ZeRO.
+inline constexpr const char* zero_section = "zero_optimization";
+
 /// All sections of a config, each after its parents. The first one is the top level.
 const std::vector<Section>& ds_sections();
 

@@ -111,7 +111,7 @@ constexpr Key leaf_module[] = {
 
 std::span<const Section> zero_sections() {
   static constexpr Section sections[] = {
-      {"zero_optimization", zero_keys},
+      {zero_section, zero_keys},
       {"zero_optimization.leaf_module", leaf_module},
   };
   return sections;
