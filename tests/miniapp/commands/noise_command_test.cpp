@@ -57,7 +57,9 @@ TEST_P(Noise, DescribesAllRanks) {
   }
   // Ranks that seldom have a core in this second show no difference, which is 0 too.
   EXPECT_GE(number(j, "rank_relative_sd"), 0);
-  if (ranks == 1) EXPECT_EQ(number(j, "rank_relative_sd"), 0);
+  if (ranks == 1) {
+    EXPECT_EQ(number(j, "rank_relative_sd"), 0);
+  }
   EXPECT_GE(number(j.at("synchronized"), "rounds"), 100);
   EXPECT_GE(number(j.at("synchronized").at("round_us"), "measured"),
             number(j.at("synchronized").at("slowest_us"), "measured") * 0.999 / ranks);

@@ -141,7 +141,6 @@ TEST(Predict, NamesWhatIsMissing) {
       predict({"llama-7b", "--model", "config.json", "--machine", "dgx-h100", "--ranks", "8"});
   EXPECT_EQ(both.status, 2);
   EXPECT_TRUE(says(both, "give one of the two")) << both.err;
-  using Args = std::vector<std::string>;
   for (const Args& twice : {Args{"--sequence", "4096", "--set", "model.sequence=2048"},
                             Args{"--batch", "64", "--set", "deepspeed.train_batch_size=128"}}) {
     Args args{"llama-7b", "--machine", "dgx-h100", "--ranks", "8"};
