@@ -179,12 +179,14 @@ void check_sinks(KeyReader& r, const Decoder& d) {
                                      sinks->name));
 }
 
-// A module without parameters has no module inside, and comes after the one that it lies in.
+// A module without parameters comes after the one that it lies in. Around others, it is a function
+// that is listed once.
 void check_bare(KeyReader& r, const Decoder& d) {
   for (auto m = d.modules.begin(); m != d.modules.end(); ++m) {
     if (m->bare == Bare::none) continue;
+    const bool around = d.lists(m->name + ".");
     const bool taken = std::any_of(d.modules.begin(), d.modules.end(), [&](const DecoderModule& o) {
-      return o.name.starts_with(m->name + ".") || (o.bare == Bare::none && o.name == m->name);
+      return o.name == m->name && (o.bare == Bare::none || (around && &o != &*m));
     });
     const bool early = std::any_of(m, d.modules.end(), [&](const DecoderModule& o) {
       return o.role != Role::container && m->name.starts_with(o.name + ".");
@@ -192,11 +194,12 @@ void check_bare(KeyReader& r, const Decoder& d) {
     const bool differs = std::any_of(d.modules.begin(), m, [&](const DecoderModule& o) {
       return o.name == m->name && o.bare != m->bare;
     });
-    if (taken || early || differs)
+    if (taken || early || differs || (around && m->bare != Bare::function))
       r.missing(
           "modules",
           fmt::format("{}: a module without parameters must have a name of its own and one kind, "
-                      "no module inside, and come after the module that it lies in",
+                      "and come after the module that it lies in; one around others must be a "
+                      "function and be listed once",
                       m->name));
   }
 }
@@ -354,6 +357,7 @@ void read_decoder(KeyReader& reader, Deck& deck) {
   Decoder d = decoder_like(like);
   reader.real("init_std", d.init_std, positive);
   reader.boolean("in_out", d.in_out);
+  reader.boolean("own_linear", d.own_linear);
   reader.choice("autotp", d.autotp);
   reader.section("norm", [&](KeyReader& r) { read_norm(r, d.norm); });
   reader.section("positions", [&](KeyReader& r) { read_positions(r, d.positions); });

@@ -188,6 +188,8 @@ constexpr Key decoder_keys[] = {
     ffn_key.within(size_of_model).required(),
     Key("init_std", number, "0.02", "standard deviation of the first values").within(above_zero_factor),
     Key("in_out", boolean, "false", "the weights of the block's products are stored as [in][out]"),
+    Key("own_linear", boolean, "false",
+        "the block's products are of a class of the model's own, not torch's linear function"),
     Key("autotp", word, "\"planned\"", "where AutoTP learns how to divide the layers")
         .one_of("planned|inferred|none"),
     Key("norm", object, "null"),

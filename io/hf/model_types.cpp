@@ -135,6 +135,7 @@ Json modules_of(std::string_view layers, std::string_view names) {
     const std::size_t colon = item.find(':');
     if (item.empty()) continue;
     std::string name(item.substr(0, colon));
+    if (name == "~") name = fmt::format("{}.*", layers);
     if (name.starts_with('~')) name = fmt::format("{}.*.{}", layers, name.substr(1));
     std::string_view role = item.substr(colon + 1);
     Json module = {name};
@@ -150,6 +151,10 @@ Json modules_of(std::string_view layers, std::string_view names) {
 
 std::string_view dropout(const ModelConfig& c, std::string_view key, double usual) {
   return c.real(key, usual) > 0 ? "function" : "identity";
+}
+std::string dropout_around(std::string_view module, const ModelConfig& c, std::string_view key,
+                           double usual) {
+  return c.real(key, usual) > 0 ? fmt::format("{}:function@mlp_proj", module) : std::string{};
 }
 
 Json llama_modules(const LlamaNames& n) {

@@ -41,12 +41,16 @@ std::optional<std::string_view> activation_named(std::string_view hugging_face);
 
 /// Returns `modules` of a description from names and roles, "a.b:role c.d:role", and for modules
 /// without parameters "e.f:kind@role", once for each call. A name that begins with `~` is inside of
-/// `layers`, which has no further `*`.
+/// `layers`, which has no further `*`, and "~" alone is a layer itself.
 Json modules_of(std::string_view layers, std::string_view names);
 
 /// Returns the kind of a module of dropout, whose probability is at a key of the config. With a
 /// probability of 0 it saves nothing for its backward.
 std::string_view dropout(const ModelConfig& config, std::string_view key, double usual = 0);
+/// Returns the item of `modules_of` for dropout that a module around the end of the MLP does
+/// itself; nothing with a probability of 0.
+std::string dropout_around(std::string_view module, const ModelConfig& config, std::string_view key,
+                           double usual = 0);
 
 /// The factor of cosines and sines under YaRN, whose own default has a multiplier of 1.
 double yarn_length(double factor, double multiplier);

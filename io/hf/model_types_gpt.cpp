@@ -103,11 +103,14 @@ void describe_opt(const ModelConfig& c, Json& model) {
   model["mlp"] = {{"activation", "relu"}, {"bias", bias}};
   model["modules"] = modules_of(
       "model.decoder.layers",
-      "model:container model.decoder.embed_tokens:token_embedding "
-      "model.decoder.embed_positions:position_embedding model.decoder.final_layer_norm:final_norm "
-      "~self_attn.k_proj:k ~self_attn.v_proj:v ~self_attn.q_proj:q ~self_attn.out_proj:attn_proj "
-      "~self_attn_layer_norm:norm1 ~fc1:fc ~fc2:mlp_proj ~activation_fn:function@fc "
-      "~final_layer_norm:norm2 lm_head:head");
+      fmt::format(
+          "model:container model.decoder.embed_tokens:token_embedding "
+          "model.decoder.embed_positions:position_embedding "
+          "model.decoder.final_layer_norm:final_norm ~self_attn.k_proj:k ~self_attn.v_proj:v "
+          "~self_attn.q_proj:q ~self_attn.out_proj:attn_proj ~self_attn_layer_norm:norm1 "
+          "~fc1:fc ~fc2:mlp_proj ~activation_fn:function@fc ~final_layer_norm:norm2 {} "
+          "lm_head:head",
+          dropout_around("~", c, "dropout", 0.1)));
 }
 
 void describe_bloom(const ModelConfig& c, Json& model) {
@@ -124,8 +127,8 @@ void describe_bloom(const ModelConfig& c, Json& model) {
                   "~self_attention.query_key_value:qkv ~self_attention.dense:attn_proj "
                   "~self_attention.attention_dropout:{}@qkv ~post_attention_layernorm:norm2 "
                   "~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj ~mlp.gelu_impl:function@fc "
-                  "transformer.ln_f:final_norm lm_head:head",
-                  dropout(c, "attention_dropout")));
+                  "{} transformer.ln_f:final_norm lm_head:head",
+                  dropout(c, "attention_dropout"), dropout_around("~mlp", c, "hidden_dropout")));
 }
 
 void describe_falcon(const ModelConfig& c, Json& model) {
@@ -143,6 +146,7 @@ void describe_falcon(const ModelConfig& c, Json& model) {
   model["attention"] = {
       {"qkv", one_key ? "joined" : "grouped"}, {"qkv_bias", bias}, {"bias", bias}};
   model["mlp"] = {{"activation", "gelu"}, {"bias", bias}};
+  model["own_linear"] = true;
   const bool two = parallel && norms == 2;
   if (parallel)
     model["block"] = {{"kind", two ? "parallel_two_norms" : "parallel"}, {"norms_first", two}};
@@ -156,8 +160,8 @@ void describe_falcon(const ModelConfig& c, Json& model) {
                              "transformer.rotary_emb:constant@token_embedding "
                              "~self_attention.query_key_value:qkv ~self_attention.dense:attn_proj "
                              "~mlp.dense_h_to_4h:fc ~mlp.dense_4h_to_h:mlp_proj "
-                             "~mlp.act:function@fc {} transformer.ln_f:final_norm lm_head:head",
-                             names));
+                             "~mlp.act:function@fc {} {} transformer.ln_f:final_norm lm_head:head",
+                             names, dropout_around("~", c, "hidden_dropout")));
 }
 
 void describe_phi(const ModelConfig& c, Json& model) {
@@ -192,8 +196,9 @@ void describe_starcoder2(const ModelConfig& c, Json& model) {
   model["attention"]["qkv"] = "separate";
   set_attention_biases(model, bias);
   model["mlp"]["bias"] = bias;
-  model["modules"] =
-      llama_modules({.mlp = "~mlp.c_fc:fc ~mlp.c_proj:mlp_proj ~mlp.act:function@fc"});
+  const std::string dropouts = dropout_around("~mlp", c, "residual_dropout");
+  model["modules"] = llama_modules(
+      {.mlp = "~mlp.c_fc:fc ~mlp.c_proj:mlp_proj ~mlp.act:function@fc", .dropouts = dropouts});
 }
 
 void describe_stablelm(const ModelConfig& c, Json& model) {

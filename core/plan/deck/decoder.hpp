@@ -4,6 +4,7 @@
 // it, and core/nn/models runs it. docs/decks.md explains the keys under which a deck gives it.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -241,15 +242,17 @@ struct AdapterSpec {
 };
 
 /// What a module without parameters does: a `function` whose backward needs values that its forward
-/// saved, such as an activation; an `identity`, such as dropout with a probability of 0; or a
-/// `constant`, whose output has no gradient, such as the angles of rotary positions.
+/// saved, such as an activation, or the last of what a module around others does itself, such as
+/// dropout; an `identity`, such as dropout with a probability of 0; or a `constant`, whose output
+/// has no gradient, such as the angles of rotary positions.
 enum class Bare : std::uint8_t { none, function, identity, constant };
 template<>
 inline constexpr auto value_names<Bare> = name_list("none", "function", "identity", "constant");
 
 /// One module by its name, in which `*` is the number of the layer. A container is listed only if
 /// it is never called, or if it is bare: a module without parameters, which nothing computes here,
-/// but which DeepSpeed's hooks see. It is listed once for each of its calls.
+/// but which DeepSpeed's hooks see. It is listed once for each of its calls, and once if it is
+/// around other modules.
 struct DecoderModule {
   std::string name;
   Role role = Role::container;
@@ -270,6 +273,9 @@ struct Decoder {
   AdapterSpec adapter;
   double init_std = 0.02;  // of weights; output projections have it over sqrt(2 layers)
   bool in_out = false;     // weights of the block's products are [in][out]
+  // These products are of a class of the model's own, not torch's linear function, like those with
+  // in_out: DeepSpeed's memory-efficient one does not take their place.
+  bool own_linear = false;
   TensorPlan autotp = TensorPlan::planned;
   std::vector<DecoderModule> modules;  // in registration order
   bool operator==(const Decoder&) const = default;
@@ -279,6 +285,11 @@ struct Decoder {
   bool latent() const { return attention.latent.kv_rank > 0; }
   bool adapted() const { return adapter.size.rank > 0; }
   bool parallel() const { return block.kind != BlockKind::sequential; }
+  /// Whether the name of any module begins so.
+  bool lists(const std::string& beginning) const {
+    return std::ranges::any_of(modules,
+                               [&](const auto& m) { return m.name.starts_with(beginning); });
+  }
 };
 
 /// A description that copies of a model's sizes share. It is compared by value.

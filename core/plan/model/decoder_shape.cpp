@@ -72,14 +72,9 @@ class DecoderBuilder {
     const int parent = container(outer(pattern), layer);
     const int index = containers_[name] = b_.module(name, Role::container, parent);
     // A list of layers is never called; its elements are.
-    b_.last().called = called && !lists_layers(pattern);
+    b_.last().called = called && !decoder_.lists(pattern + ".*");
     b_.last().block = pattern.ends_with('*');
     return index;
-  }
-  bool lists_layers(const std::string& pattern) const {
-    return std::ranges::any_of(decoder_.modules, [&](const DecoderModule& m) {
-      return m.name.starts_with(pattern + ".*");
-    });
   }
   static std::string outer(const std::string& name) {
     const std::size_t dot = name.rfind('.');
@@ -138,11 +133,11 @@ class DecoderBuilder {
   // A module without parameters, whose calls may be listed one by one.
   void add_bare(const DecoderModule& m, std::int64_t layer) {
     if (layer >= 0 && place_of(m.after, layer) < 0) return;
+    Module& module = b_.shape().modules[container(m.name, layer)];
+    module.bare = m.bare;
+    if (decoder_.lists(m.name + '.')) return;
     const int after = order_of(m.after, layer);
     const int order = after + std::min(first_bare + bare_calls_[after]++, places - 1);
-    const int index = container(m.name, layer);
-    Module& module = b_.shape().modules[index];
-    module.bare = m.bare;
     module.calls.push_back({order, m.after, m.bare != Bare::constant});
   }
 

@@ -114,14 +114,13 @@ std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first
     std::erase_if(order, [&](int id) { return model.params[id].use != ParamUse::trained; });
     return order;
   }
-  const bool in_out = model.spec.family == Family::decoder && model.spec.decoder->in_out;
+  const Decoder& d = *decoder_of(model.spec);
   for (int m : model.computing(VisitKind::pre_backward)) {
     const Module& module = model.modules[m];
     if (module.tied_to >= 0) continue;  // ready at its last use, the owner's
     std::vector<int> params = model.params_of(m);
-    // Conv1D of transformers is not torch's linear function.
-    const bool conv1d = in_out && module.role != Role::head;
-    const bool bias_first = is_linear(module.role) && (!weight_first || conv1d);
+    const bool torchs = module.role == Role::head || !(d.in_out || d.own_linear);
+    const bool bias_first = is_linear(module.role) && !(weight_first && torchs);
     if (bias_first) std::ranges::reverse(params);
     // The tensors of experts' last product come before those of the first, whose gate is the very
     // last where it is a tensor of its own.

@@ -82,7 +82,8 @@ struct Module {
   ProductCut cut = ProductCut::none;  // how ranks divide its product
   // Of a router or of experts: ranks that divide layers, too, share the work on its rows.
   bool folded = false;
-  Bare bare = Bare::none;  // of a module without parameters, in forward order its calls:
+  Bare bare = Bare::none;  // what a module without parameters does itself
+  // In forward order its calls, unless the modules inside say when it is called.
   std::vector<BareCall> calls = {};
   bool block = false;  // whether it is a block, which activation checkpointing runs again
   std::string python_class = {};  // of a list's module or of a mixture's container, if given
@@ -133,10 +134,9 @@ struct ModelShape {
 ModelShape build_model_shape(const ModelSpec& spec, bool recompute = false, bool reentrant = false);
 
 /// The order in which backward makes gradients ready, without frozen and unused parameters. A list
-/// gives its own order; otherwise modules
-/// follow in backward order. Within a linear module the bias comes before the weight, or after it
-/// if `weight_first` (stage 3 with memory_efficient_linear, or under torch_autocast) and it is not
-/// Conv1D of transformers; in any other module parameters come in
+/// gives its own order; otherwise modules follow in backward order. Within a linear module the bias
+/// comes before the weight, or after it if `weight_first` (stage 3 with memory_efficient_linear, or
+/// under torch_autocast) and the module is torch's own; in any other module parameters come in
 /// registration order, as recorded from DeepSpeed 0.19.8. A tied parameter is ready at its last
 /// use.
 std::vector<int> gradient_ready_order(const ModelShape& model, bool weight_first);

@@ -29,7 +29,7 @@ class VisitWriter {
       // The module that has sinks is around attention, so what is inside says when it is called.
       if (module.role != Role::container && (module.role != Role::sinks || order[m] == 0))
         order[m] = module.order;
-      if (module.bare != Bare::none) order[m] = module.calls.front().order;
+      if (!module.calls.empty()) order[m] = module.calls.front().order;
       int& around = order[static_cast<std::size_t>(module.parent)];
       if (order[m] != 0 && (around == 0 || order[m] < around)) around = order[m];
     }
@@ -37,7 +37,7 @@ class VisitWriter {
       const Module& module = shape.modules[m];
       if (!module.called || unused(static_cast<int>(m))) continue;
       std::vector<Call>& siblings = children_[caller_of(m)];
-      if (module.bare == Bare::none) siblings.push_back({static_cast<int>(m), order[m], true});
+      if (module.calls.empty()) siblings.push_back({static_cast<int>(m), order[m], true});
       for (const BareCall& c : module.calls)
         siblings.push_back({static_cast<int>(m), c.order, c.gradient});
     }
@@ -73,7 +73,7 @@ class VisitWriter {
   bool has_backward(const Call& call) const {
     const Module& module = shape_.modules[call.module];
     const std::vector<Call>& inside = children_[call.module];
-    if (module.bare != Bare::none) return call.gradient;
+    if (!module.calls.empty()) return call.gradient;
     if (inside.empty()) return module.output_gradient;
     return std::ranges::any_of(inside, [&](const Call& child) { return has_backward(child); });
   }
@@ -81,7 +81,7 @@ class VisitWriter {
   bool has_input_gradient(const Call& call) const {
     const Module& module = shape_.modules[call.module];
     const std::vector<Call>& inside = children_[call.module];
-    if (module.bare != Bare::none) return call.gradient;
+    if (!module.calls.empty()) return call.gradient;
     if (inside.empty()) return module.input_gradient;
     return has_input_gradient(inside.front());
   }

@@ -126,7 +126,7 @@ std::optional<Json> coerce_word(const Key& key, const Json& value) {
 bool all_known(const Key& key, const Json& array) {
   const auto words = split(key.words, '|');
   return key.words.empty() || std::all_of(array.begin(), array.end(), [&](const Json& item) {
-           return std::find(words.begin(), words.end(), item) != words.end();
+           return std::ranges::any_of(words, [&](const auto& word) { return item == word; });
          });
 }
 
