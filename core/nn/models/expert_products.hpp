@@ -49,12 +49,8 @@ void for_each_used_expert(const ModuleCall& c, const Scratch& scratch,
 inline void expert_weight_backward(const ModuleCall& c, const ExpertRows& e, std::int64_t in,
                                    std::int64_t out, ConstStored dy, ConstStored x, Stored all) {
   if (all.data == nullptr) return;
-  const Stored to = all.at(e.expert * in * out);
-  if (e.count > 0)
-    e.product.backward_weight(in, out, dy.at(e.first * out), x.at(e.first * in), to,
-                              c.g.accumulate);
-  else if (!c.g.accumulate)
-    clear(c.ctx, in * out * dtype_bytes(to.dtype), to.data);
+  e.product.backward_weight(in, out, dy.at(e.first * out), x.at(e.first * in),
+                            all.at(e.expert * in * out), c.g.accumulate);
 }
 
 }  // namespace shardmark

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <span>
 
+#include <core/error.hpp>
 #include <core/nn/kernels/context.hpp>
 #include <core/nn/kernels/storage.hpp>
 #include <core/nn/products/matmul.hpp>
@@ -15,7 +16,8 @@
 namespace shardmark {
 
 /// The three products of one linear layer with `rows` rows. `gemm_scratch` is memory for the
-/// product library, and `in_out` says that weights are [in][out].
+/// product library, and `in_out` says that weights are [in][out]. Each size may be 0, where a
+/// product has no elements or adds up nothing, which gives zeros.
 class Linear {
  public:
   Linear(const Context& ctx, std::int64_t rows, std::span<std::byte> gemm_scratch,
@@ -59,8 +61,15 @@ class Linear {
            const void* added = nullptr) const {
     shape.type = a.dtype;
     shape.c_type = c.dtype;
+    if (shape.m == 0 || shape.n == 0) return;
+    if (shape.k == 0) return without_terms(shape, c);
     ctx_.matmul(ctx_.space, shape, a.data, b.data, c.data, bias.data, scratch_, added);
     ctx_.progress();
+  }
+  // C of a product that adds up nothing: of a rank without heads, or an expert without rows.
+  void without_terms(const MatMulShape& shape, Stored c) const {
+    if (shape.bias) throw PlanError(to_string(shape) + ": has a bias and no inputs");
+    if (!shape.accumulate) clear(ctx_, shape.m * shape.n * dtype_bytes(c.dtype), c.data);
   }
 
   const Context& ctx_;
