@@ -234,6 +234,18 @@ void check_beside_samples(const MeshAxis& tensors, const MeshAxis& samples, cons
                     tensors.name()));
 }
 
+// What DeepSpeed 0.19.8 does at stage 3 on a rank without heads: it gathers no module whose weights
+// have no elements, and then waits for these weights.
+void check_heads(const Deck& deck, const MeshAxis& tensors, const Origin& origin) {
+  const std::int64_t keys = kv_heads_of(deck.model);
+  if (deck.zero.stage != 3 || tensors.ranks <= keys) return;
+  origin.refuse(std::string(tensors.key), tensors.ranks,
+                fmt::format("at stage 3 DeepSpeed stops on ranks beyond the {} heads of keys and "
+                            "values (AssertionError, \"'status': 'NOT_AVAILABLE', 'numel': 0\"): "
+                            "set it to at most {}, or another stage",
+                            keys, keys));
+}
+
 void check_axes(const Deck& deck, const Origin& origin) {
   const auto [tensors, samples, experts] = deck.zero.parallel.axes();
   if (samples.ranks > 1) check_beside_samples(tensors, samples, experts, origin);
@@ -243,6 +255,7 @@ void check_axes(const Deck& deck, const Origin& origin) {
         deck, tensors,
         what.empty() ? what : "AutoTP cannot divide the model, or it is not modelled, with " + what,
         origin);
+    check_heads(deck, tensors, origin);
   }
   if (samples.ranks > 1) check_axis(deck, samples, unsplittable(deck.model, samples.ranks), origin);
   if (experts.ranks > 1) check_experts(deck, tensors, experts, origin);

@@ -63,6 +63,13 @@ inline Deck uneven_deck(int stage, std::int64_t accumulation = 1) {
                       stage, accumulation);
 }
 
+/// The same with one head of keys and values, beyond which ranks have no attention.
+inline Deck one_key_deck(int stage, std::int64_t accumulation = 1) {
+  Deck deck = uneven_deck(stage, accumulation);
+  deck.model.kv_heads = 1;
+  return deck;
+}
+
 /// A decoder with norms before and after each sublayer, and with norms of q and k after their
 /// products.
 inline Deck normed_deck(int stage) {

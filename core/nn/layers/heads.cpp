@@ -91,6 +91,7 @@ void resize(const Context& ctx, std::int64_t rows, std::int64_t heads, const T* 
 
 void arrange_heads(const Context& ctx, const TransformerDims& dims, ConstStored from, Stored to,
                    bool joined) {
+  if (dims.heads == 0) return;
   with_elements([&](auto*... data) { arrange(ctx, dims, data..., joined); }, from, to);
 }
 

@@ -24,6 +24,7 @@ class AttentionCall : public ModuleCall {
                  in_pattern(call.decoder.positions.rotates, call.b.layer)) {}
 
   void forward(const Scratch& scratch, const BlockForwardWorkspace& w) const {
+    if (d_.heads == 0) return;  // beyond the heads of keys, ranks that divide layers have none
     rotate_parts(saved(s_.q), saved(s_.k), false);
     attention_forward(ctx, d_, saved_parts(), saved(s_.context), saved_fp32(s_.logsumexp),
                       scratch.base(), w.attention, scratch.gemm(), sinks());
@@ -33,6 +34,7 @@ class AttentionCall : public ModuleCall {
   }
   /// Computes dq, dk and dv. Rotations are the same before q and k are exchanged.
   void backward(const Scratch& scratch, const BlockBackwardWorkspace& w) const {
+    if (d_.heads == 0) return;
     const Stored dq = scratch[w.dq], dk = scratch[w.dk];
     if (decoder.latent())  // attention needs the zeros again
       resize_heads(ctx, dims, scratch[w.latent.dkv_b], latent_.value_dim, scratch[w.dattention],

@@ -48,13 +48,8 @@ std::string undividable(const ModelSpec& s, std::int64_t ranks, bool experts_too
   if (s.family == Family::gpt2) return "the family gpt2, for which AutoTP has no policy";
   if (std::string what = undividable_blocks(*decoder_of(s), experts_too); !what.empty())
     return what;
-  const std::int64_t keys = kv_heads_of(s);
-  if (keys < ranks)
-    return fmt::format(
-        "{} heads of keys and values, so that \"ranks beyond the head count hold no "
-        "attention shard\" (DeepSpeed)",
-        keys);
-  if (experts_too) return keys % ranks == 0 ? "" : fmt::format("{} heads of keys and values", keys);
+  if (const std::int64_t keys = kv_heads_of(s); experts_too)
+    return keys % ranks == 0 ? "" : fmt::format("{} heads of keys and values", keys);
   if (ffn_of(s) < ranks) return fmt::format("a feed-forward width of {}", ffn_of(s));
   if (s.vocab < ranks) return fmt::format("a vocabulary of {}", s.vocab);
   // By names alone AutoTP may take a product of the MLP for one of attention.

@@ -20,10 +20,11 @@ enum class Init : std::uint8_t { uniform, zeros, ones };
 enum class ParamUse : std::uint8_t { trained, frozen, unused };
 
 /// The part of a tensor that this rank has, if the layers of the model are divided: runs of `width`
-/// elements, `pitch` apart in the whole tensor, the first of which begins at `first`.
+/// elements, `pitch` apart in the whole tensor, the first of which begins at `first`. A rank beyond
+/// the heads of keys has runs without elements.
 struct TensorSlice {
-  std::int64_t first = 0, width = 0, pitch = 0;  // a width of 0: all of the tensor
-  bool cuts() const { return width > 0; }
+  std::int64_t first = 0, width = 0, pitch = 0;  // a pitch of 0: all of the tensor
+  bool cuts() const { return pitch > 0; }
   bool operator==(const TensorSlice&) const = default;
 };
 

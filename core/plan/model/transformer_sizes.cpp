@@ -31,7 +31,7 @@ TransformerDims attention_dims(const TransformerDims& dims) {
   const std::int64_t ranks = dims.sequence_part.ranks;
   d.sequence = size_mul(dims.sequence, ranks);
   d.heads /= ranks;
-  d.kv_heads = std::max<std::int64_t>(dims.kv_heads / ranks, 1);
+  d.kv_heads = dims.sequence_part.most(dims.kv_heads);
   d.head_channels = dims.head_dim();
   d.sequence_part = {};
   return d;
@@ -92,8 +92,8 @@ AttentionTile attention_tile(const TransformerDims& d) {
   t.score_ld =
       checked_add(round_up(d.sequence, line_elems, "model.sequence"), line_elems, "model.sequence");
   const std::int64_t head_elems = size_mul(t.query_rows, t.score_ld);
-  t.heads = std::clamp<std::int64_t>(cached_elems / head_elems, 1, d.kv_heads);
-  while (d.kv_heads % t.heads != 0) --t.heads;
+  t.heads = std::min(std::max<std::int64_t>(cached_elems / head_elems, 1), d.kv_heads);
+  while (t.heads > 0 && d.kv_heads % t.heads != 0) --t.heads;
   t.score_elems = size_mul(t.heads, head_elems);
   return t;
 }

@@ -55,7 +55,7 @@ struct TransformerDims {
   std::int64_t kv_dim() const { return kv_heads * head_dim(); }
   /// The same while ranks that divide samples exchange them: each rank has at least one head.
   std::int64_t exchanged_kv_dim() const {
-    return std::max(kv_heads, sequence_part.ranks) * head_dim();
+    return sequence_part.ranks * sequence_part.most(kv_heads) * head_dim();
   }
 };
 
@@ -121,8 +121,8 @@ struct NormTeams {
 };
 
 /// Attention runs over tiles. A tile has `query_rows` rows of one sample and `heads` heads that
-/// share no keys, and all keys that these rows may see. `heads` divides kv_heads; the scores of a
-/// tile stay in a core's cache.
+/// share no keys, and all keys that these rows may see. `heads` divides kv_heads, and is 0 only if
+/// these are; the scores of a tile stay in a core's cache.
 struct AttentionTile {
   std::int64_t query_rows = 0, heads = 0;
   std::int64_t score_ld = 0;     // distance of score rows: the sequence and one line more

@@ -24,9 +24,10 @@ ModelShape whole_model(const ModelShape& part) {
 ModelView view_of(const ModelShape& part) {
   ModelView view;
   if (!is_divided(part.spec)) return view;
+  std::int64_t place = 0;
   for (const Param& p : part.params) {
-    const auto place = static_cast<std::int64_t>(view.size());
-    view.push_back({p.drawn_as < 0 ? place : p.drawn_as, p.elems, p.slice});
+    if (p.elems > 0) view.push_back({p.drawn_as < 0 ? place : p.drawn_as, p.elems, p.slice});
+    ++place;
   }
   return view;
 }

@@ -23,8 +23,8 @@ struct ParamInWhole {
   bool operator==(const ParamInWhole&) const = default;
 };
 
-/// What each parameter of a part is in the whole, in the part's registration order. An empty view
-/// is that of the whole model.
+/// What each parameter of a part is in the whole, in the part's registration order; those without
+/// elements are left out. An empty view is that of the whole model.
 using ModelView = std::vector<ParamInWhole>;
 
 /// Returns the model that a run without divided layers and experts has. Throws what

@@ -25,6 +25,7 @@ void ModuleWork::rotate(const char* kernel) {
 }
 
 void ModuleWork::attention_forward() {
+  if (attention_.heads == 0) return;
   rotate("rotary_forward");
   describe_attention(false);
   const std::int64_t d = d_.head_dim();
@@ -40,6 +41,7 @@ void ModuleWork::attention_forward() {
 }
 
 void ModuleWork::attention_backward() {
+  if (attention_.heads == 0) return;
   describe_attention(true);
   const std::int64_t d = d_.head_dim();
   part_ = ProductPart::attention_backward;

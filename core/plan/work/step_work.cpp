@@ -23,6 +23,8 @@ double model_flops_per_token(const ModelShape& model) {
   if (!traits(model.spec.family).has_arithmetic) return 0;
   const MoeSpec& moe = decoder_of(model.spec)->moe;
   constexpr double frozen = 2.0 / 3;  // no gradient of the weight
+  ModelSpec whole = model.spec;
+  whole.part = {};
   double weights = 0;
   for (std::size_t m = 0; m < model.modules.size(); ++m) {
     // A tied head uses the weights of the embeddings.
@@ -35,12 +37,13 @@ double model_flops_per_token(const ModelShape& model) {
       if (param.shape.size() < dimensions) continue;
       // A token uses some of the experts only, as many as if this rank had all of them, and of a
       // divided layer the parts of all ranks.
-      const bool cut = !experts && param.slice.cuts();
+      const Width all = width_of(whole, role);
       const double used =
-          experts ? static_cast<double>(moe.per_token) / static_cast<double>(param.shape[0])
-          : cut   ? static_cast<double>(param.slice.pitch) / static_cast<double>(param.slice.width)
-                  : 1;
-      weights += used * (param.trained() ? 1 : frozen) * static_cast<double>(param.elems);
+          experts ? static_cast<double>(moe.per_token) / static_cast<double>(param.shape[0]) : 1;
+      const double elems = !experts && param.slice.cuts()
+                               ? static_cast<double>(all.out) * static_cast<double>(all.in)
+                               : static_cast<double>(param.elems);
+      weights += used * (param.trained() ? 1 : frozen) * elems;
     }
   }
   const ModelSpec& s = model.spec;

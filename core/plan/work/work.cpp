@@ -216,12 +216,15 @@ Work work_of(const Program& program, const Event& event, const WorkOptions& opti
   Work work;
   if (event.op != Op::compute) return work;
   StateWork states(program, event, work);
-  if (states.add()) return work;
-  if (event.kernel < Kernel::forward || event.kernel > Kernel::attention_backward) return work;
-  if (program.trains)
-    add_module_work(program, event, options, work);
-  else
-    states.list_module();
+  if (!states.add() && event.kernel >= Kernel::forward &&
+      event.kernel <= Kernel::attention_backward) {
+    if (program.trains)
+      add_module_work(program, event, options, work);
+    else
+      states.list_module();
+  }
+  // A rank without heads has parameters and activations without elements.
+  std::erase_if(work.streams, [](const Stream& s) { return s.elems == 0; });
   return work;
 }
 

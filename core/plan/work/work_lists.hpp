@@ -21,6 +21,7 @@ class WorkLists {
   WorkLists(Dtype dtype, Work& work) : dtype_(dtype), work_(work) {}
 
   void product(Product p) {
+    if (p.m == 0 || p.n == 0 || p.k == 0) return without_terms(p);
     p.type = dtype_;
     p.part = part_;
     p.in_head = in_head_;
@@ -87,6 +88,13 @@ class WorkLists {
                              .bytes = bytes,
                              .launches = static_cast<double>(launches),
                              .in_attention = part_ != ProductPart::linear});
+  }
+
+ private:
+  // A product that adds up nothing makes zeros (core/nn/products/linear.hpp).
+  void without_terms(const Product& p) {
+    const std::int64_t elems = p.accumulate ? 0 : p.m * p.n * p.count;
+    typed("clear", p.c_type, elems, 1, static_cast<double>(elems * dtype_bytes(p.c_type)), 1);
   }
 
  protected:

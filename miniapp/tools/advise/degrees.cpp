@@ -24,7 +24,10 @@ bool suits(const Deck& deck, const ParallelSpec& p, const CandidateSpace& space)
   if (p.sequence > 1 && (p.tensor > 1 || p.expert > 1)) return false;
   if (space.ranks % (p.tensor * p.sequence) != 0 || space.ranks % p.expert != 0) return false;
   if (space.global_batch % data_parts(p, space.ranks) != 0) return false;
-  if (p.tensor > 1 && !undividable(deck.model, p.tensor, p.expert > 1).empty()) return false;
+  // Ranks beyond the heads of keys would have no attention.
+  if (p.tensor > 1 && (p.tensor > kv_heads_of(deck.model) ||
+                       !undividable(deck.model, p.tensor, p.expert > 1).empty()))
+    return false;
   if (p.sequence > 1 && !unsplittable(deck.model, p.sequence).empty()) return false;
   return p.expert == 1 || unspreadable(deck.model, p.expert).empty();
 }

@@ -54,7 +54,6 @@ const Refused beside_any_axis[] = {
 
 TEST_F(Axes, RefuseWhatIsNotModelledByName) {
   std::vector<Refused> cases = {
-      {"model.kv_heads=1", "ranks beyond the head count hold no attention shard"},
       {"model.ffn=1", "a feed-forward width of 1"},
       {"model.vocab=1", "a vocabulary of 1"},
       {"run.schedule=paper", "run.schedule \"deepspeed\""},
@@ -66,6 +65,19 @@ TEST_F(Axes, RefuseWhatIsNotModelledByName) {
         message_of<DeckError>([&, s = std::string(set)] { load_deck(path_, {s}); }),
         {"deepspeed.tensor_parallel.autotp_size = 2", "not modelled yet", says, "set it to 1"});
   }
+}
+
+// DeepSpeed runs ranks without heads but at stage 3, where it ends with an error.
+TEST_F(Axes, HaveRanksBeyondTheHeadsOfKeysUpToStage2) {
+  const auto load = [&](const std::string& stage, const std::string& keys) {
+    return load_deck(path_, {"deepspeed.zero_optimization.stage=" + stage, keys});
+  };
+  for (const char* stage : {"0", "1", "2"})
+    EXPECT_EQ(load(stage, "model.kv_heads=1").zero.parallel.tensor, 2);
+  EXPECT_EQ(load("3", "model.kv_heads=2").zero.parallel.tensor, 2);
+  expect_says(message_of<DeckError>([&] { load("3", "model.kv_heads=1"); }),
+              {"deepspeed.tensor_parallel.autotp_size = 2", "'status': 'NOT_AVAILABLE'",
+               "at most 1, or another stage"});
 }
 
 const std::string by_samples = "deepspeed.sequence_parallel_size=2";

@@ -64,6 +64,18 @@ TEST(DividedRun, TrainsTheSameInUnequalPartsWithNormsOfQueriesAndKeys) {
   }
 }
 
+// Stage 3 is refused there.
+TEST(DividedRun, TrainsTheSameWithRanksBeyondTheHeadsOfKeys) {
+  for (const int stage : {0, 1, 2}) {
+    Deck plain = one_key_deck(stage, 2);
+    plain.run.activation_checkpointing = stage == 2;
+    plain.run.memory_mode = stage == 2 ? MemoryMode::pooled : MemoryMode::strict;
+    expect_same_over_layers(plain, 8, 1e-5);
+    set_precision(plain, Dtype::bf16, Dtype::bf16);
+    expect_same_over_layers(plain, 4, 2e-3);
+  }
+}
+
 // 8 bits of bf16: partial sums are rounded before they are added up.
 TEST(DividedRun, TrainsNearlyTheSameIn16Bits) {
   for (const int stage : {0, 1, 3}) {

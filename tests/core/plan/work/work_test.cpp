@@ -92,6 +92,26 @@ TEST(Work, OfATokenIsTheSameIfRanksDivideLayers) {
   const ModelShape part = build_model_shape(spec);
   EXPECT_DOUBLE_EQ(model_flops_per_token(part), model_flops_per_token(whole));
   EXPECT_LT(part.elems, whole.elems);
+  spec.kv_heads = 1;
+  const double with_one_key = model_flops_per_token(build_model_shape(spec));
+  spec.part.rank = 0;
+  EXPECT_DOUBLE_EQ(with_one_key, model_flops_per_token(build_model_shape(spec)));
+}
+
+// Beyond the heads of keys a rank has no attention, and only its part of the other products.
+TEST(Work, OfARankWithoutHeadsLacksAttentionAlone) {
+  Deck deck = gpt2_deck(1);
+  ModelSpec& m = deck.model;
+  m.family = Family::llama, m.heads = 2, m.kv_heads = 1, m.ffn = 40, m.vocab = 64;
+  deck.run.schedule = Schedule::deepspeed;
+  const Sum whole = sum_of(program(deck, 2, 0));
+  deck.zero.parallel.tensor = 2;
+  const Sum first = sum_of(program(deck, 2, 0)), last = sum_of(program(deck, 2, 1));
+  EXPECT_EQ(first.forward + last.forward, whole.forward);
+  EXPECT_EQ(first.backward + last.backward, whole.backward);
+  EXPECT_EQ(first.attention_forward, whole.attention_forward);
+  EXPECT_EQ(last.attention_forward + last.attention_backward, 0);
+  EXPECT_EQ(last.forward, 2 * tokens * (layers * 3 * hidden * 20 + hidden * 32));
 }
 
 TEST(Work, OfATokenIsTheSameIfRanksDivideExperts) {
