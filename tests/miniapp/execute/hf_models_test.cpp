@@ -91,7 +91,7 @@ std::string undividable_alone(const ModelSpec& spec, std::int64_t degree) {
 
 constexpr Division divisions[] = {{"samples", &ParallelSpec::sequence, unsplittable, 45, 0},
                                   {"experts", &ParallelSpec::expert, unspreadable, 18, 0},
-                                  {"layers", &ParallelSpec::tensor, undividable_alone, 63, 9}};
+                                  {"layers", &ParallelSpec::tensor, undividable_alone, 63, 37}};
 
 // Trains all models that ranks can divide by `d`, and returns how many there are. DeepSpeed's norm
 // has no experts at stage 0.
