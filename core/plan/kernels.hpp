@@ -95,6 +95,8 @@ enum class ModuleBuffer : std::uint8_t {
   pair_weights,
   lane_pairs
 };
+template<>
+inline constexpr std::size_t enum_size<ModuleBuffer> = 17;
 
 /// One operand of a module's call, and whether the call reads or writes it.
 struct BufferUse {

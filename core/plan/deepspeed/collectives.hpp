@@ -41,11 +41,11 @@ class Collectives : private DeepSpeedPart {
   void reduce_to(Operand data, int root, const std::vector<int>& params, Dtype sent,
                  Holders holders);
   void divide(Operand data, double divisor);
-  /// What DeepSpeed does to the whole gradient of a parameter before it is reduced if ranks divide
-  /// layers as well as experts; nothing otherwise. Each rank has the gradients of its own lane's
-  /// rows, as many times as there are ranks (core/plan/write/lane_exchange.hpp). So the gradients
-  /// of experts are divided by that number, and all others that ranks do not divide are averaged,
-  /// in fp32, one tensor after another; most of them are equal already.
+  /// What DeepSpeed does to the whole gradient of a parameter before it is reduced if the program
+  /// folds; nothing otherwise. Each rank has the gradients of its own lane's rows, as many times as
+  /// there are ranks (core/plan/write/expert_exchange.hpp). So the gradients of what fewer ranks
+  /// hold are divided by that number, and all others that ranks do not divide are averaged, in
+  /// fp32, one tensor after another; most of them are equal already.
   ///
   /// Source: DeepSpeed 0.19.8's module_inject/auto_ep_folding.py, reduce_autoep_folding_gradient.
   void correct_folded(int param, Operand grad);

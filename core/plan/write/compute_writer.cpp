@@ -170,7 +170,7 @@ void ComputeWriter::end_exchanged(Kernel kernel, int module) {
   const bool forward = kernel == Kernel::forward_end;
   experts_.send_home(forward);
   write(kernel, module, {}, {});
-  experts_.end(forward);
+  experts_.end();
 }
 
 void ComputeWriter::end_micro() {
@@ -203,16 +203,8 @@ int ComputeWriter::slot_of(ModuleBuffer buffer, int unit, Kernel kernel) const {
       return kernel == Kernel::forward ? u.workspace_forward : u.workspace_backward;
     case ModuleBuffer::partial: return partial_;
     case ModuleBuffer::balance: return balance_;
-    case ModuleBuffer::counts_sent: return experts_.counts_sent();
-    case ModuleBuffer::counts_received: return experts_.counts_received();
-    case ModuleBuffer::home: return experts_.home();
-    case ModuleBuffer::away: return experts_.away();
-    case ModuleBuffer::pair_tokens: return experts_.lanes().tokens();
-    case ModuleBuffer::pair_choices: return experts_.lanes().choices();
-    case ModuleBuffer::pair_weights: return experts_.lanes().weights();
-    case ModuleBuffer::lane_pairs: return experts_.lanes().pairs();
+    default: return experts_.slot_of(buffer);
   }
-  return no_slot;
 }
 
 // From the second micro-batch on the loss is added to. A router writes the sums of its own layer.

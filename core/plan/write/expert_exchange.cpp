@@ -2,90 +2,107 @@
 #include <algorithm>
 
 #include <core/plan/deck/checked.hpp>
-#include <core/plan/model/mixture_sizes.hpp>
 #include <core/plan/write/expert_exchange.hpp>
 
 namespace shardmark {
 
 ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExchange& tensors)
-    : p_(program), w_(writer), lanes_(program, writer, tensors) {
+    : p_(program), w_(writer), tensors_(tensors) {
+  slots_.fill(no_slot);
   if (!divides()) return;
   const TransformerDims d = transformer_dims(p_);
   const auto elems = [&](std::int64_t pairs) {
     return checked_mul(pairs, d.hidden, "rows of experts");
   };
-  const RowLanes lanes = row_lanes(d);
+  lanes_ = row_lanes(d);
   std::int64_t smallest = elems(pairs_to(d, 0, 0));
   for (std::int64_t place = 0; place < d.expert_part.ranks; ++place) {
-    to_.push_back(elems(pairs_to(d, lanes.own, place)));
+    to_.push_back(elems(pairs_to(d, lanes_.own, place)));
     from_.push_back(elems(pairs_to(d, lane_at(d, place), d.expert_part.rank)));
     own_ += to_.back();
-    for (std::int64_t lane = 0; lane < lanes.count; ++lane)
+    for (std::int64_t lane = 0; lane < lanes_.count; ++lane)
       smallest = std::min(smallest, elems(pairs_to(d, lane, place)));
   }
   largest_ = elems(largest_part(d));
   even_ = smallest == largest_;
   routes_ = d.decoder->moe.routing == Routing::learned;
-  first_own_ = elems(lanes.own * lanes.places);
-  if (routes_) own_ = elems(lanes.places);
-  const std::int64_t experts = d.decoder->moe.experts;
-  counts_sent_ = w_.slot("counts.sent", Category::activation, Dtype::int32, experts);
-  counts_received_ = w_.slot("counts.received", Category::activation, Dtype::int32, experts);
-  home_ = w_.slot("rows.home", Category::activation, d.dtype, elems(lanes.all_places()));
-  away_ = w_.slot("rows.away", Category::activation, d.dtype, elems(arrivals_room(d)));
-  p_.slots[static_cast<std::size_t>(away_)].partly = routes_;
-  lanes_.declare(d, home_);
+  if (routes_) own_ = elems(lanes_.places);
+  const auto declare = [&](B buffer, const char* name, Dtype dtype, std::int64_t count) {
+    slots_[buffer] = w_.slot(name, Category::activation, dtype, count);
+  };
+  const std::int64_t experts = d.decoder->moe.experts, places = lanes_.all_places();
+  declare(B::counts_sent, "counts.sent", Dtype::int32, experts);
+  declare(B::counts_received, "counts.received", Dtype::int32, experts);
+  declare(B::home, "rows.home", d.dtype, elems(places));
+  declare(B::away, "rows.away", d.dtype, elems(arrivals_room(d)));
+  p_.slots[static_cast<std::size_t>(slots_[B::away])].partly = routes_;
+  if (!p_.folds()) return;
+  declare(B::pair_tokens, "pairs.tokens", Dtype::int64, places);
+  declare(B::pair_choices, "pairs.choices", Dtype::int64, places);
+  declare(B::pair_weights, "pairs.weights", d.dtype, places);
+  declare(B::lane_pairs, "lanes.pairs", Dtype::int64, lanes_.count);
 }
 
 void ExpertExchange::begin(bool forward, int module) {
   module_ = module;
-  w_.acquire(home_);
-  if (lanes_.divides()) lanes_.begin(forward);
-  if (!forward) return;
-  w_.acquire(counts_sent_);
-  w_.acquire(counts_received_);
+  const auto acquire = [&](std::initializer_list<B> buffers) {
+    for (const B buffer : buffers)
+      if (slots_[buffer] != no_slot) w_.acquire(slots_[buffer]);
+  };
+  acquire({B::home, B::pair_weights});
+  if (forward)
+    acquire({B::pair_tokens, B::pair_choices, B::lane_pairs, B::counts_sent, B::counts_received});
 }
 
-void ExpertExchange::end(bool forward) {
-  w_.release(home_);
-  if (lanes_.divides()) lanes_.end(forward);
-  if (!forward) return;
-  w_.release(counts_received_);
-  w_.release(counts_sent_);
+void ExpertExchange::end() {
+  for (const B buffer : {B::home, B::pair_weights, B::pair_tokens, B::pair_choices, B::lane_pairs,
+                         B::counts_received, B::counts_sent})
+    w_.drop(slots_[buffer]);
 }
 
 void ExpertExchange::send_counts() {
-  w_.collective(Op::all_to_all, Reduction::none, w_.read(counts_sent_), w_.write(counts_received_),
-                {}, p_.expert_group);
+  w_.collective(Op::all_to_all, Reduction::none, w_.read(slots_[B::counts_sent]),
+                w_.write(slots_[B::counts_received]), {}, p_.expert_group);
+}
+
+Operand ExpertExchange::lane(B buffer, std::int64_t number) const {
+  const std::int64_t elems = w_[slots_[buffer]].elems / lanes_.count;
+  return w_.update(slots_[buffer], number * elems, elems);
 }
 
 Operand ExpertExchange::own_rows(bool writes) const {
-  return w_.part(home_, first_own_, own_, !writes, writes);
+  return w_.part(slots_[B::home], lane(B::home, lanes_.own).offset, own_, !writes, writes);
 }
 
 // If all parts are equal, the call needs no list of them.
 void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int64_t>& to,
                           const std::vector<std::int64_t>& from_each, Routed routed) {
-  if (routes_ || !even_) {
-    Event& e = w_.exchange(from, into, to, from_each, largest_, {}, p_.expert_group);
-    if (!routes_) return;
-    e.routed = routed;
-    e.module = module_;
+  if (!routes_ && even_) {
+    w_.collective(Op::all_to_all, Reduction::none, from, into, {}, p_.expert_group);
     return;
   }
-  w_.collective(Op::all_to_all, Reduction::none, from, into, {}, p_.expert_group);
+  Event& e = w_.exchange(from, into, to, from_each, largest_, {}, p_.expert_group);
+  if (!routes_) return;
+  e.routed = routed;
+  e.module = module_;
 }
 
 void ExpertExchange::send_away(bool forward) {
-  if (lanes_.divides() && !forward) lanes_.sum();
-  w_.acquire(away_);
-  send(own_rows(false), w_.write(away_), to_, from_, Routed::away);
+  if (p_.folds() && !forward)
+    for (const B buffer : {B::pair_weights, B::home})
+      for (std::int64_t l = 0; l < lanes_.count; ++l) tensors_.sum(lane(buffer, l));
+  w_.acquire(slots_[B::away]);
+  send(own_rows(false), w_.write(slots_[B::away]), to_, from_, Routed::away);
 }
 
+// DeepSpeed asks how many rows each lane has before it gathers them, for each tensor again.
 void ExpertExchange::send_home(bool forward) {
-  send(w_.read(away_), own_rows(true), from_, to_, Routed::home);
-  w_.release(away_);
-  if (lanes_.divides() && forward) lanes_.gather();
+  send(w_.read(slots_[B::away]), own_rows(true), from_, to_, Routed::home);
+  w_.release(slots_[B::away]);
+  if (!p_.folds() || !forward) return;
+  for (const B buffer : {B::home, B::pair_tokens, B::pair_choices, B::pair_weights})
+    for (const B gathered : {B::lane_pairs, buffer})
+      tensors_.gather(lane(gathered, lanes_.own), w_.write(slots_[gathered]));
 }
 
 }  // namespace shardmark

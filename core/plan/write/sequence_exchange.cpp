@@ -7,7 +7,7 @@ namespace shardmark {
 
 SequenceExchange::SequenceExchange(Program& program, PlanWriter& writer) : p_(program), w_(writer) {
   if (!divides()) return;
-  const TransformerDims d = dims();
+  const TransformerDims d = transformer_dims(p_);
   q_ = checked_mul(d.rows(), d.q_dim(), "attention");
   kv_ = checked_mul(d.rows(), d.exchanged_kv_dim(), "attention");
   own_kv_ = d.rows() * d.kv_dim();
@@ -17,19 +17,9 @@ SequenceExchange::SequenceExchange(Program& program, PlanWriter& writer) : p_(pr
   received_ = w_.slot("exchange.received", Category::activation, d.dtype, q_);
 }
 
-TransformerDims SequenceExchange::dims() const {
-  return transformer_dims(p_);
-}
-
 Operand SequenceExchange::own_positions() const {
   const std::int64_t own = w_[positions_].elems / p_.mesh.sequence_ranks();
   return w_.write(positions_, own * p_.mesh.sequence_rank(), own);
-}
-
-// DeepSpeed gathers them in each layer, for kernels that derive masks from them.
-void SequenceExchange::gather_positions() {
-  w_.collective(Op::all_gather, Reduction::none, own_positions(), w_.write(positions_), {},
-                p_.sequence_group);
 }
 
 void SequenceExchange::compute(Kernel kernel, const AttentionPlace& at,
@@ -57,8 +47,10 @@ void SequenceExchange::exchange(const AttentionPlace& at, Way way, Operand from,
 }
 
 void SequenceExchange::forward(const AttentionPlace& at) {
-  const BlockSaved s = block_saved(dims());
-  gather_positions();
+  const BlockSaved s = block_saved(transformer_dims(p_));
+  // DeepSpeed gathers them in each layer, for kernels that derive masks from them.
+  w_.collective(Op::all_gather, Reduction::none, own_positions(), w_.write(positions_), {},
+                p_.sequence_group);
   w_.acquire(sent_);
   w_.acquire(received_);
   exchange(at, Way::to_heads, part(at.saved, s.q, q_), part(at.saved, s.q, q_), q_);
@@ -71,7 +63,7 @@ void SequenceExchange::forward(const AttentionPlace& at) {
 }
 
 void SequenceExchange::backward(const AttentionPlace& at) {
-  const BlockBackwardWorkspace w = block_backward_workspace(dims());
+  const BlockBackwardWorkspace w = block_backward_workspace(transformer_dims(p_));
   w_.acquire(sent_);
   w_.acquire(received_);
   const Operand output = part(at.workspace, w.dattention, q_);

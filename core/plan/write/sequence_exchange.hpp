@@ -41,11 +41,9 @@ class SequenceExchange {
   enum class Way : std::uint8_t { to_heads, to_tokens };
   /// Exchanges `from` by way of the two buffers, whose first `elems` elements it needs.
   void exchange(const AttentionPlace& at, Way way, Operand from, Operand into, std::int64_t elems);
-  void gather_positions();
   void compute(Kernel kernel, const AttentionPlace& at, std::initializer_list<Operand> operands);
   /// A tensor at `bytes` bytes of a block's buffer.
   Operand part(int slot, std::int64_t bytes, std::int64_t elems) const;
-  TransformerDims dims() const;
 
   Program& p_;
   PlanWriter& w_;
