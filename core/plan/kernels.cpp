@@ -114,109 +114,84 @@ Uses normed_embedding(Role role, Kernel kernel) {
   return forward ? norm : norm_back;
 }
 
-Uses divided_forward(Role role) {
+// A product that ranks divide, or a folded router, of whose input each rank has a part of the
+// gradient. What the pass leaves in `partial`, or of a head in `saved`, ranks add up or gather
+// before the end of the pass. `shared` says whether the modules of the block share all of its
+// buffers.
+Uses divided_buffers(const Module& m, Kernel kernel, bool shared) {
   static constexpr std::array attention{u(saved), w(workspace), w(partial)};
-  static constexpr std::array last_product{r(saved), w(workspace), w(partial)};
+  static constexpr std::array attention_end{r(x_in), u(saved), r(partial)};
+  static constexpr std::array last{r(saved), w(workspace), w(partial)};
+  static constexpr std::array last_end{r(saved), w(x_out), r(partial)};
   static constexpr std::array head{u(saved), w(workspace)};
-  switch (role) {
-    case Role::attn_proj: return attention;
-    case Role::mlp_proj: return last_product;
-    case Role::head: return head;
-    default: return forward_buffers(role);
-  }
-}
-Uses divided_forward_end(Role role) {
-  static constexpr std::array attention{r(x_in), u(saved), r(partial)};
-  static constexpr std::array last_product{r(saved), w(x_out), r(partial)};
-  static constexpr std::array head{r(tokens), u(saved), w(loss)};
-  return role == Role::attn_proj  ? Uses(attention)
-         : role == Role::mlp_proj ? Uses(last_product)
-                                  : head;
-}
-Uses divided_backward(const Module& m) {
-  static constexpr std::array product{r(saved), u(workspace), w(partial)};
-  static constexpr std::array head{r(saved), w(workspace), w(partial)};
-  if (m.role == Role::head) return head;
-  return m.cut == ProductCut::columns ? Uses(product) : backward_buffers(m.role);
-}
-constexpr std::array divided_backward_end{u(workspace), r(partial)};
-
-// A module of a plain block, or the head.
-Uses divided_buffers(const Module& m, Kernel kernel) {
+  static constexpr std::array head_end{r(tokens), u(saved), w(loss)};
+  static constexpr std::array back{r(saved), u(workspace), w(partial)};
+  static constexpr std::array shared_last{r(x_in), u(saved), w(workspace), w(partial)};
+  static constexpr std::array shared_end{r(x_in), u(saved), w(x_out), r(partial)};
+  static constexpr std::array shared_back{r(x_in), r(saved), u(dx), u(workspace), w(partial)};
+  static constexpr std::array back_end{u(workspace), r(partial)};
+  const bool rows = m.cut == ProductCut::rows, first = m.role == Role::attn_proj;
+  const bool of_head = m.role == Role::head;
   switch (kernel) {
-    case Kernel::forward: return divided_forward(m.role);
-    case Kernel::forward_end: return divided_forward_end(m.role);
-    case Kernel::backward: return divided_backward(m);
-    default: return divided_backward_end;
+    case Kernel::forward:
+      if (of_head) return head;
+      if (!rows) return shared ? shared_forward(m) : forward_buffers(m.role);
+      return shared ? Uses(shared_last) : first ? Uses(attention) : last;
+    case Kernel::forward_end:
+      if (of_head) return head_end;
+      if (shared && m.ends_forward) return shared_end;
+      return shared || first ? Uses(attention_end) : last_end;
+    case Kernel::backward:
+      if (of_head) return last;
+      if (rows) return shared ? shared_backward(m) : backward_buffers(m.role);
+      return shared ? Uses(shared_back) : back;
+    default: return back_end;
   }
 }
 
-// A divided projection of another block, or its router, of whose input each rank has a part of the
-// gradient.
-Uses divided_shared_buffers(const Module& m, Kernel kernel) {
-  static constexpr std::array last{r(x_in), u(saved), w(workspace), w(partial)};
-  static constexpr std::array middle_end{r(x_in), u(saved), r(partial)};
-  static constexpr std::array last_end{r(x_in), u(saved), w(x_out), r(partial)};
-  static constexpr std::array back{r(x_in), r(saved), u(dx), u(workspace), w(partial)};
-  const bool rows = m.cut == ProductCut::rows;
-  switch (kernel) {
-    case Kernel::forward: return rows ? Uses(last) : shared_forward(m);
-    case Kernel::forward_end: return m.ends_forward ? Uses(last_end) : Uses(middle_end);
-    case Kernel::backward: return rows ? shared_backward(m) : back;
-    default: return divided_backward_end;
-  }
-}
-
-// Experts that ranks divide. Their rows are in `home` or `away` while ranks send them.
+// Experts that ranks divide. Their rows are in `home` or `away` while ranks send them. If ranks
+// divide layers as well, some calls also use what describes the pairs of each lane.
 Uses exchanged_buffers(const Module& m, Kernel kernel) {
   static constexpr std::array begin{r(saved), w(counts_sent), w(home)};
+  static constexpr std::array folded_begin{u(saved),       w(counts_sent),  w(home),
+                                           w(pair_tokens), w(pair_choices), w(pair_weights),
+                                           w(lane_pairs)};
   static constexpr std::array counts{r(counts_sent), r(counts_received)};
   static constexpr std::array pass{r(counts_received), u(saved), w(workspace), u(away)};
   static constexpr std::array end{u(saved), r(home), w(x_out)};
   static constexpr std::array inner_end{u(saved), r(home)};
   static constexpr std::array first_back{r(saved), r(dx), w(workspace), w(home)};
+  static constexpr std::array folded_back{r(saved), r(dx), w(workspace), w(home), w(pair_weights)};
   static constexpr std::array begin_back{r(saved), r(dx), u(workspace), w(home)};
   static constexpr std::array back{r(saved), u(workspace), u(away)};
   static constexpr std::array end_back{r(saved), r(home), u(workspace)};
+  static constexpr std::array folded_end{r(saved), r(home), r(pair_weights), u(workspace)};
   switch (kernel) {
-    case Kernel::forward_begin: return begin;
+    case Kernel::forward_begin: return m.folded ? Uses(folded_begin) : begin;
     case Kernel::count_routed: return counts;
     case Kernel::forward: return pass;
     case Kernel::forward_end: return m.ends_forward ? Uses(end) : Uses(inner_end);
-    case Kernel::backward_begin: return m.begins_backward ? first_back : begin_back;
+    case Kernel::backward_begin:
+      if (m.folded) return folded_back;
+      return m.begins_backward ? first_back : begin_back;
     case Kernel::backward: return back;
-    default: return end_back;
-  }
-}
-
-// Experts of ranks that divide layers as well: these calls also use what describes the pairs of
-// each lane, and the other calls are those of divided experts.
-Uses folded_buffers(const Module& m, Kernel kernel) {
-  static constexpr std::array begin{u(saved),        w(counts_sent),  w(home),      w(pair_tokens),
-                                    w(pair_choices), w(pair_weights), w(lane_pairs)};
-  static constexpr std::array first_back{r(saved), r(dx), w(workspace), w(home), w(pair_weights)};
-  static constexpr std::array end_back{r(saved), r(home), r(pair_weights), u(workspace)};
-  switch (kernel) {
-    case Kernel::forward_begin: return begin;
-    case Kernel::backward_begin: return first_back;
-    case Kernel::backward_end: return end_back;
-    default: return exchanged_buffers(m, kernel);
+    default: return m.folded ? Uses(folded_end) : end_back;
   }
 }
 
 }  // namespace
 
 std::span<const BufferUse> buffers_of(const Decoder& decoder, const Module& module, Kernel kernel) {
+  static constexpr std::array attends{u(saved), w(workspace)}, attends_back{r(saved), u(workspace)};
+  if (kernel == Kernel::attention) return attends;
+  if (kernel == Kernel::attention_backward) return attends_back;
   const Role role = module.role;
   const bool shared = in_block(role) && !is_plain(decoder);
-  if (module.cut != ProductCut::none)
-    return shared ? divided_shared_buffers(module, kernel) : divided_buffers(module, kernel);
-  if (module.folded)
-    return module.exchanged ? folded_buffers(module, kernel)
-                            : divided_shared_buffers(module, kernel);
+  if (module.exchanged) return exchanged_buffers(module, kernel);
+  if (module.cut != ProductCut::none || module.folded)
+    return divided_buffers(module, kernel, shared);
   if (decoder.moe.balance_loss > 0 && (role == Role::router || role == Role::head))
     return balanced(role, kernel);
-  if (module.exchanged) return exchanged_buffers(module, kernel);
   if (decoder.ends.embedding_norm &&
       (role == Role::token_embedding || role == Role::embedding_norm))
     return normed_embedding(role, kernel);

@@ -86,10 +86,10 @@ void TransformerModel::run(const Program& program, const Event& event,
     case Kernel::forward_end:
     case Kernel::backward_end:
     case Kernel::forward_begin:
-    case Kernel::backward_begin: return complete_pass(program, event, operands, values);
-    case Kernel::count_routed: return count_routed(event, operands[0], operands[1]);
+    case Kernel::backward_begin:
     case Kernel::attention:
-    case Kernel::attention_backward: return attend(event, operands);
+    case Kernel::attention_backward: return complete_pass(program, event, operands, values);
+    case Kernel::count_routed: return count_routed(event, operands[0], operands[1]);
     case Kernel::split_heads:
     case Kernel::join_heads:
     case Kernel::split_tokens:
@@ -142,14 +142,6 @@ void TransformerModel::load_part(std::vector<std::int32_t>& batch, const Bound& 
   copy_to_device(context_.space, positions.data, places.data(), places.size() * sizeof places[0]);
 }
 
-void TransformerModel::attend(const Event& event, std::span<const Bound> ops) const {
-  TransformerBuffers b;
-  b.layer = event.unit - 1;
-  b.saved = ops[0].data;
-  b.workspace = ops[1].span<std::byte>();
-  transformer_part(context_, dims_, event.kernel, Role::attn_proj, b);
-}
-
 void TransformerModel::move_parts(Kernel kernel, const Bound& into, const Bound& from) const {
   const bool splits = kernel == Kernel::split_heads || kernel == Kernel::split_tokens;
   const Bound& parts = splits ? into : from;
@@ -158,14 +150,8 @@ void TransformerModel::move_parts(Kernel kernel, const Bound& into, const Bound&
   shape.channels = parts.elems / (dims_.rows() * shape.ranks);
   if (kernel == Kernel::split_heads || kernel == Kernel::join_heads)
     shape.copies = parts.elems * dtype_bytes(parts.dtype) / (own.elems * dtype_bytes(own.dtype));
-  const Stored to{dims_.dtype, into.data};
-  const ConstStored source{dims_.dtype, from.data};
-  switch (kernel) {
-    case Kernel::split_heads: return split_heads(context_, shape, source, to);
-    case Kernel::join_heads: return join_heads(context_, shape, source, to);
-    case Kernel::split_tokens: return split_tokens(context_, shape, source, to);
-    default: return join_tokens(context_, shape, source, to);
-  }
+  rearrange_parts(context_, kernel, shape, ConstStored{dims_.dtype, from.data},
+                  Stored{dims_.dtype, into.data});
 }
 
 void TransformerModel::forward(const Program& program, const Event& event,

@@ -34,7 +34,6 @@ class TransformerModel : public Model {
   void load_batch(const Program& program, std::span<const Bound> into,
                   const StepValues& values) const;
   void load_part(std::vector<std::int32_t>& batch, const Bound& positions) const;
-  void attend(const Event& event, std::span<const Bound> operands) const;
   void move_parts(Kernel kernel, const Bound& into, const Bound& from) const;
   void forward(const Program& program, const Event& event, std::span<const Bound> operands,
                const StepValues& values);

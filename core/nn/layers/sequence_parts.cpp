@@ -12,7 +12,7 @@ KOKKOS_INLINE_FUNCTION std::int64_t place(const SequenceParts& s, std::int64_t s
 }
 
 template<class T>
-void split_heads_typed(const Context& ctx, const SequenceParts& s, const T* all_from, T* parts) {
+void split_heads(const Context& ctx, const SequenceParts& s, const T* all_from, T* parts) {
   const std::int64_t width = s.ranks / s.copies * s.channels;
   kernel::for_each_row(
       ctx, "shardmark::split_heads", s.samples * s.tokens,
@@ -26,7 +26,7 @@ void split_heads_typed(const Context& ctx, const SequenceParts& s, const T* all_
 }
 
 template<class T>
-void join_heads_typed(const Context& ctx, const SequenceParts& s, const T* parts, T* all_into) {
+void join_heads(const Context& ctx, const SequenceParts& s, const T* parts, T* all_into) {
   const std::int64_t heads = s.ranks / s.copies;
   kernel::for_each_row(
       ctx, "shardmark::join_heads", s.samples * s.tokens,
@@ -47,8 +47,8 @@ void join_heads_typed(const Context& ctx, const SequenceParts& s, const T* parts
 
 // Swaps samples and tokens.
 template<class T>
-void move_tokens(const Context& ctx, const char* label, const SequenceParts& s, const T* from,
-                 T* into, bool splits) {
+void move_tokens(const Context& ctx, const SequenceParts& s, const T* from, T* into, bool splits) {
+  const char* const label = splits ? "shardmark::split_tokens" : "shardmark::join_tokens";
   const std::int64_t all_tokens = s.ranks * s.tokens;
   kernel::for_each_row(
       ctx, label, s.samples * all_tokens, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t r) {
@@ -62,24 +62,15 @@ void move_tokens(const Context& ctx, const char* label, const SequenceParts& s, 
 
 }  // namespace
 
-void split_heads(const Context& ctx, const SequenceParts& shape, ConstStored from, Stored parts) {
-  with_elements([&](auto*... data) { split_heads_typed(ctx, shape, data...); }, from, parts);
-}
-
-void join_heads(const Context& ctx, const SequenceParts& shape, ConstStored parts, Stored into) {
-  with_elements([&](auto*... data) { join_heads_typed(ctx, shape, data...); }, parts, into);
-}
-
-void split_tokens(const Context& ctx, const SequenceParts& shape, ConstStored from, Stored parts) {
+void rearrange_parts(const Context& ctx, Kernel way, const SequenceParts& shape, ConstStored from,
+                     Stored into) {
   with_elements(
-      [&](auto*... data) { move_tokens(ctx, "shardmark::split_tokens", shape, data..., true); },
-      from, parts);
-}
-
-void join_tokens(const Context& ctx, const SequenceParts& shape, ConstStored parts, Stored into) {
-  with_elements(
-      [&](auto*... data) { move_tokens(ctx, "shardmark::join_tokens", shape, data..., false); },
-      parts, into);
+      [&](auto* x, auto* y) {
+        if (way == Kernel::split_heads) return split_heads(ctx, shape, x, y);
+        if (way == Kernel::join_heads) return join_heads(ctx, shape, x, y);
+        move_tokens(ctx, shape, x, y, way == Kernel::split_tokens);
+      },
+      from, into);
 }
 
 }  // namespace shardmark

@@ -17,13 +17,10 @@ struct SequenceParts {
   std::int64_t copies = 1;       // neighbours that have the same head
 };
 
-/// A rank's tokens to parts, and back. What copies of a head have is added up in fp32, in the order
-/// of ranks, and rounded once.
-void split_heads(const Context& ctx, const SequenceParts& shape, ConstStored from, Stored parts);
-void join_heads(const Context& ctx, const SequenceParts& shape, ConstStored parts, Stored into);
-
-/// A rank's heads to parts, and back.
-void split_tokens(const Context& ctx, const SequenceParts& shape, ConstStored from, Stored parts);
-void join_tokens(const Context& ctx, const SequenceParts& shape, ConstStored parts, Stored into);
+/// The kernels split_heads and join_heads: a rank's tokens to parts, and back. What copies of a
+/// head have is added up in fp32, in the order of ranks, and rounded once. split_tokens and
+/// join_tokens: a rank's heads to parts, and back.
+void rearrange_parts(const Context& ctx, Kernel way, const SequenceParts& shape, ConstStored from,
+                     Stored into);
 
 }  // namespace shardmark

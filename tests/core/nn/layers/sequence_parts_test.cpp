@@ -18,19 +18,18 @@ constexpr std::int64_t samples = 2, tokens = 3, ranks = 4, channels = 5;
 constexpr std::int64_t part = samples * tokens * channels;
 
 using Values = Buffer<float>;
-using Move = void (*)(const Context&, const SequenceParts&, ConstStored, Stored);
 
 struct Parts : KernelTest, ::testing::WithParamInterface<std::int64_t> {
   std::int64_t copies() const { return GetParam(); }
   std::int64_t width() const { return ranks / copies() * channels; }
 
   // Moves each rank's values into a buffer of `elems`.
-  std::vector<Values> moved(Move move, const std::vector<Values>& from, std::int64_t elems) const {
+  std::vector<Values> moved(Kernel way, const std::vector<Values>& from, std::int64_t elems) const {
     const SequenceParts shape{samples, tokens, ranks, channels, copies()};
     std::vector<Values> into;
     for (const Values& x : from) {
       into.emplace_back(elems);
-      move(ctx, shape, {Dtype::fp32, x.data()}, {Dtype::fp32, into.back().data()});
+      rearrange_parts(ctx, way, shape, {Dtype::fp32, x.data()}, {Dtype::fp32, into.back().data()});
     }
     return into;
   }
@@ -61,8 +60,8 @@ struct Parts : KernelTest, ::testing::WithParamInterface<std::int64_t> {
 
 TEST_P(Parts, CarryHeadsToTheirRanksAndBack) {
   const std::vector<Values> own = tokens_by_rank();
-  const std::vector<Values> heads =
-      moved(join_tokens, exchanged(moved(split_heads, own, ranks * part)), ranks * part);
+  const std::vector<Values> heads = moved(
+      Kernel::join_tokens, exchanged(moved(Kernel::split_heads, own, ranks * part)), ranks * part);
   for (std::int64_t r = 0; r < ranks; ++r)
     for (std::int64_t i = 0; i < samples * ranks * tokens; ++i)
       for (std::int64_t j = 0; j < channels; ++j)
@@ -71,7 +70,7 @@ TEST_P(Parts, CarryHeadsToTheirRanksAndBack) {
             << "rank " << r << ", row " << i << ", channel " << j;
   const std::int64_t elems = samples * tokens * width();
   const std::vector<Values> back =
-      moved(join_heads, exchanged(moved(split_tokens, heads, ranks * part)), elems);
+      moved(Kernel::join_heads, exchanged(moved(Kernel::split_tokens, heads, ranks * part)), elems);
   for (std::size_t r = 0; r < own.size(); ++r)
     for (std::int64_t i = 0; i < elems; ++i)
       ASSERT_EQ(back[r][i], static_cast<float>(copies()) * own[r][i])
