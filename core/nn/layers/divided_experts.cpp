@@ -19,8 +19,9 @@ KOKKOS_INLINE_FUNCTION std::int32_t sorted_place(const ExpertArrivals& a,
 }
 
 template<class T>
-void move_rows(const Context& ctx, const char* label, const ExpertArrivals& by,
-               std::int64_t columns, const T* from, T* to, bool sorts) {
+void move_rows(const Context& ctx, const ExpertArrivals& by, std::int64_t columns, bool sorts,
+               const T* from, T* to) {
+  const char* const label = sorts ? "shardmark::sort_arrivals" : "shardmark::unsort_arrivals";
   const std::int32_t* places = by.places;
   kernel::for_each_row(
       ctx, label, by.rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t arrived) {
@@ -31,25 +32,24 @@ void move_rows(const Context& ctx, const char* label, const ExpertArrivals& by,
       });
 }
 
-void move_stored(const Context& ctx, const char* label, const ExpertArrivals& by,
-                 std::int64_t columns, ConstStored from, Stored to, bool sorts) {
-  with_elements([&](auto*... data) { move_rows(ctx, label, by, columns, data..., sorts); }, from,
-                to);
-}
-
-template<class T>
-void weigh_each(const Context& ctx, const Routes& by, std::int64_t columns, const T* dy,
-                const T* returned, T* sorted, float* dweights) {
+// rows[place] = weight * dy[row] for the pair at a place, and its weight's gradient, by pair or, if
+// there are places without a pair, by place.
+template<class T, class W>
+void weigh(const Context& ctx, const char* label, const Routes& by, const PlacedPairs& pairs,
+           std::int64_t columns, bool by_place, const T* dy, const T* returned, T* rows,
+           W* dweights) {
+  const PlacedPairs at = pairs;
+  const float* of_pairs = by.weights;
   kernel::for_each_row(
-      ctx, "shardmark::weigh_gradients", by.pairs(),
-      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
-        const std::int32_t pair = by.sources[place];
-        const float weight = by.weights[pair];
-        const T *d = dy + pair / by.per_token * columns, *y = returned + place * columns;
-        T* to = sorted + place * columns;
+      ctx, label, at.places, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
+        const std::int32_t pair = at.sources[place];
+        const float weight = pair < 0 ? 0.0f : of_pairs[pair];
+        const T *d = dy + (pair < 0 ? 0 : pair / at.per_token) * columns,
+                *y = returned + place * columns;
+        T* to = rows + place * columns;
         const auto dweight = row.template sum<float>(
             columns, [&](std::int64_t j) { return widen(d[j]) * widen(y[j]); });
-        row.once([&] { dweights[pair] = dweight; });
+        row.once([&] { round_to(dweights[by_place ? place : pair], pair < 0 ? 0.0f : dweight); });
         row.loop(columns, [&](std::int64_t j) { round_to(to[j], weight * widen(d[j])); });
       });
 }
@@ -85,27 +85,6 @@ void describe_lane(const Context& ctx, const Routes& by, const PairLanes& in,
         for (std::int64_t e = 0; e < experts; ++e)
           all += pairs_in(starts, e, lanes.count, lanes.own);
         to.pairs[lanes.own] = all;
-      });
-}
-
-template<class T>
-void weigh_all(const Context& ctx, const Routes& by, const PairLanes& lanes, std::int64_t columns,
-               const T* dy, const T* returned, T* rows, T* weights) {
-  const std::int32_t* sources = lanes.sources;
-  const float* of_pairs = by.weights;
-  const std::int64_t per_token = by.per_token;
-  kernel::for_each_row(
-      ctx, "shardmark::weigh_lanes", lanes.all_places(),
-      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t place) {
-        const std::int32_t pair = sources[place];
-        const float weight = pair < 0 ? 0.0f : of_pairs[pair];
-        const T *d = dy + (pair < 0 ? 0 : pair / per_token) * columns,
-                *y = returned + place * columns;
-        T* to = rows + place * columns;
-        const auto dweight = row.template sum<float>(
-            columns, [&](std::int64_t j) { return widen(d[j]) * widen(y[j]); });
-        row.once([&] { round_to(weights[place], pair < 0 ? 0.0f : dweight); });
-        row.loop(columns, [&](std::int64_t j) { round_to(to[j], weight * widen(d[j])); });
       });
 }
 
@@ -145,11 +124,15 @@ void own_weights(const Context& ctx, const Routes& routes, const PairLanes& lane
 
 }  // namespace
 
-void count_rows(const Context& ctx, const Routes& routes, std::int32_t* counts) {
+void count_rows(const Context& ctx, const Routes& routes, const RowLanes& lanes,
+                std::int32_t* counts) {
+  const char* const label =
+      lanes.count > 1 ? "shardmark::count_lane_rows" : "shardmark::count_rows";
   const std::int32_t* starts = routes.starts;
+  const std::int64_t all = lanes.count, own = lanes.own;
   kernel::for_each(
-      ctx, "shardmark::count_rows", routes.experts,
-      KOKKOS_LAMBDA(std::int64_t e) { counts[e] = starts[e + 1] - starts[e]; });
+      ctx, label, routes.experts,
+      KOKKOS_LAMBDA(std::int64_t e) { counts[e] = pairs_in(starts, e, all, own); });
 }
 
 void arrange_arrivals(const Context& ctx, const ExpertArrivals& arrivals,
@@ -169,18 +152,14 @@ void arrange_arrivals(const Context& ctx, const ExpertArrivals& arrivals,
 
 void sort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                    ConstStored arrived, Stored sorted) {
-  move_stored(ctx, "shardmark::sort_arrivals", arrivals, columns, arrived, sorted, true);
+  with_elements([&](auto*... data) { move_rows(ctx, arrivals, columns, true, data...); }, arrived,
+                sorted);
 }
 
 void unsort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                      ConstStored sorted, Stored arrived) {
-  move_stored(ctx, "shardmark::unsort_arrivals", arrivals, columns, sorted, arrived, false);
-}
-
-void weigh_gradients(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored dy,
-                     ConstStored returned, Stored sorted, float* dweights) {
-  with_elements([&](auto*... data) { weigh_each(ctx, routes, columns, data..., dweights); }, dy,
-                returned, sorted);
+  with_elements([&](auto*... data) { move_rows(ctx, arrivals, columns, false, data...); }, sorted,
+                arrived);
 }
 
 void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes) {
@@ -202,15 +181,6 @@ void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& l
       });
 }
 
-void count_lane_rows(const Context& ctx, const Routes& routes, const PairLanes& lanes,
-                     std::int32_t* counts) {
-  const std::int32_t* starts = routes.starts;
-  const std::int64_t all = lanes.count, own = lanes.own;
-  kernel::for_each(
-      ctx, "shardmark::count_lane_rows", routes.experts,
-      KOKKOS_LAMBDA(std::int64_t e) { counts[e] = pairs_in(starts, e, all, own); });
-}
-
 void collect_lane(const Context& ctx, const Routes& routes, const PairLanes& lanes,
                   std::int64_t columns, ConstStored x, Stored rows, const LanePairs& pairs) {
   const std::int64_t first = lanes.own * lanes.places;
@@ -221,11 +191,18 @@ void collect_lane(const Context& ctx, const Routes& routes, const PairLanes& lan
                 pairs.weights);
 }
 
-void weigh_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes,
-                 std::int64_t columns, ConstStored dy, ConstStored returned, Stored rows,
-                 Stored weights) {
-  with_elements([&](auto*... data) { weigh_all(ctx, routes, lanes, columns, data...); }, dy,
-                returned, rows, weights);
+void weigh_gradients(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                     std::int64_t columns, ConstStored dy, ConstStored returned, Stored rows,
+                     Stored weights) {
+  const bool many = lanes.count > 1;
+  const char* const label = many ? "shardmark::weigh_lanes" : "shardmark::weigh_gradients";
+  const PlacedPairs all{many ? lanes.sources : routes.sources, lanes.all_places(),
+                        routes.per_token};
+  with_elements_and_sums(
+      [&](auto* dweights, auto*... data) {
+        weigh(ctx, label, routes, all, columns, many, data..., dweights);
+      },
+      weights, dy, returned, rows);
 }
 
 void combine_lane(const Context& ctx, const Routes& routes, const PairLanes& lanes,

@@ -21,9 +21,6 @@ struct ExpertArrivals {
   std::int32_t* starts;         // [experts + 1]: the first place of each expert, and the rows
 };
 
-/// Writes how many rows each expert of the layer has: counts[routes.experts].
-void count_rows(const Context& ctx, const Routes& routes, std::int32_t* counts);
-
 /// Computes `places` and `starts` from counts[ranks][experts], the rows of each rank.
 void arrange_arrivals(const Context& ctx, const ExpertArrivals& arrivals,
                       const std::int32_t* counts);
@@ -34,14 +31,10 @@ void sort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int6
 void unsort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                      ConstStored sorted, Stored arrived);
 
-/// Backward of combine_rows: sorted[place] = weight * dy[row], and dweights[pair], the sum of
-/// dy[row] * returned[place].
-void weigh_gradients(const Context& ctx, const Routes& routes, std::int64_t columns, ConstStored dy,
-                     ConstStored returned, Stored sorted, float* dweights);
-
 /// The lanes of a layer's pairs, and the pairs in them.
 struct PairLanes : RowLanes {
-  std::int32_t* sources;  // [lanes][places]: the pair at a place, or -1
+  // [lanes][places]: the pair at a place, or -1; one lane needs none.
+  std::int32_t* sources = nullptr;
 };
 
 /// Writes `sources`, and routes.places anew: the places of pairs in their lanes. The other arrays
@@ -49,8 +42,8 @@ struct PairLanes : RowLanes {
 void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes);
 
 /// Writes how many rows each expert of the layer has in this rank's lane: counts[routes.experts].
-void count_lane_rows(const Context& ctx, const Routes& routes, const PairLanes& lanes,
-                     std::int32_t* counts);
+void count_rows(const Context& ctx, const Routes& routes, const RowLanes& lanes,
+                std::int32_t* counts);
 
 /// What a lane says of its pairs: [lanes][places] each, but `pairs` [lanes], how many there are.
 struct LanePairs {
@@ -64,10 +57,10 @@ void collect_lane(const Context& ctx, const Routes& routes, const PairLanes& lan
                   std::int64_t columns, ConstStored x, Stored rows, const LanePairs& pairs);
 
 /// Backward of combine_rows, for all lanes: rows[place] = weight * dy[row], and weights[place], the
-/// sum of dy[row] * returned[place].
-void weigh_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes,
-                 std::int64_t columns, ConstStored dy, ConstStored returned, Stored rows,
-                 Stored weights);
+/// sum of dy[row] * returned[place]. If there is one lane, its weights are fp32 and by pair.
+void weigh_gradients(const Context& ctx, const Routes& routes, const PairLanes& lanes,
+                     std::int64_t columns, ConstStored dy, ConstStored returned, Stored rows,
+                     Stored weights);
 
 /// dx[row] (+)= the sum of the rows of this rank's lane, and dweights[pair]: `weights` at the
 /// place of a pair in this rank's lane, and 0 for other pairs.

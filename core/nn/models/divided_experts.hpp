@@ -20,12 +20,8 @@ class DividedExperts : public ModuleCall {
       : ModuleCall(call), moe_(call.decoder.moe), s_(saved), routes_(routes), x_(x) {}
 
   void forward_begin() const {
-    if (divided()) {
-      place_in_lanes(ctx, routes_, lanes());
-      count_lane_rows(ctx, routes_, lanes(), b.counts_sent);
-    } else {
-      count_rows(ctx, routes_, b.counts_sent);
-    }
+    if (divided()) place_in_lanes(ctx, routes_, lanes());
+    count_rows(ctx, routes_, lanes(), b.counts_sent);
     if (!b.expert_rows.empty()) {
       const auto counts = on_host(ctx, b.counts_sent, moe_.experts);
       for (std::size_t e = 0; e < counts.size(); ++e) b.expert_rows[e] += counts[e];
@@ -63,8 +59,7 @@ class DividedExperts : public ModuleCall {
 
   void forward_end(Stored out) const {
     const Stored returned = saved(s_.returned);
-    const std::int64_t places = divided() ? lanes().all_places() : routes_.pairs();
-    convert(ctx, places * h, returned, home());
+    convert(ctx, lanes().all_places() * h, returned, home());
     combine_rows(ctx, routes_, h, routes_.weights, returned, out, false);
   }
 
@@ -72,9 +67,8 @@ class DividedExperts : public ModuleCall {
   /// overwrites it.
   void backward_begin(const Scratch& scratch, const MixtureBackwardWorkspace& w,
                       ConstStored dy) const {
-    if (divided())
-      return weigh_lanes(ctx, routes_, lanes(), h, dy, saved(s_.returned), home(), pair_weights());
-    weigh_gradients(ctx, routes_, h, dy, saved(s_.returned), home(), scratch.fp32(w.dweights));
+    weigh_gradients(ctx, routes_, lanes(), h, dy, saved(s_.returned), home(),
+                    divided() ? pair_weights() : Stored{Dtype::fp32, scratch.fp32(w.dweights)});
   }
 
   void backward(const Scratch& scratch, const MixtureBackwardWorkspace& w) const {
@@ -113,7 +107,7 @@ class DividedExperts : public ModuleCall {
  private:
   Stored home() const { return {dims.dtype, b.home}; }
   Stored away() const { return {dims.dtype, b.away}; }
-  // Where ranks divide layers as well, this rank has the rows of its lane.
+  // Where ranks divide layers as well, this rank has the rows of its lane, and otherwise all.
   PairLanes lanes() const { return {row_lanes(dims), saved_ints(s_.lane_sources)}; }
   Stored pair_weights() const { return {dims.dtype, b.pair_weights}; }
   ExpertArrivals arrivals(std::int64_t arrived) const {

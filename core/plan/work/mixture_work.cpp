@@ -58,46 +58,36 @@ class MixtureWork : private WorkLists {
     }
   }
 
-  // What surrounds the pass of divided experts.
+  // What surrounds the pass of divided experts. Ranks that divide layers as well have lanes of
+  // rows.
   void exchange(Kernel kernel) {
     const std::int64_t h = d_.hidden;
-    if (kernel == Kernel::count_routed) return;  // a few integers, which the host reads
-    if (d_.part.cuts()) return exchange_lanes(kernel);
-    switch (kernel) {
-      case Kernel::forward_begin:
-        small("count_rows", moe_.experts, 1);
-        return stream("collect_rows", pairs_ * h, h, 2);
-      case Kernel::forward_end:
-        stream("convert", pairs_ * h, 1, 2);
-        return combine(d_.dtype, false);
-      case Kernel::backward_begin: return stream("weigh_gradients", pairs_ * h, h, 3);
-      default: return combine(Dtype::fp32, moe_.shared_ffn > 0);
-    }
-  }
-
- private:
-  // What surrounds the pass where ranks divide layers as well as experts.
-  void exchange_lanes(Kernel kernel) {
-    const std::int64_t h = d_.hidden;
     const RowLanes by = row_lanes(d_);
+    const bool lanes = d_.part.cuts();
     switch (kernel) {
+      case Kernel::count_routed: return;  // a few integers, which the host reads
       case Kernel::forward_begin:
-        small("empty_lanes", by.all_places(), 1);
-        small("place_in_lanes", pairs_, moe_.experts);
-        small("count_lane_rows", moe_.experts, 1);
-        stream("collect_lane", by.places * h, h, 2);
-        small("describe_lane", by.places, 3);
-        return small("count_lane", moe_.experts, 1);
+        if (lanes) small("empty_lanes", by.all_places(), 1);
+        if (lanes) small("place_in_lanes", pairs_, moe_.experts);
+        small(lanes ? "count_lane_rows" : "count_rows", moe_.experts, 1);
+        stream(lanes ? "collect_lane" : "collect_rows", by.places * h, h, 2);
+        if (lanes) small("describe_lane", by.places, 3);
+        if (lanes) small("count_lane", moe_.experts, 1);
+        return;
       case Kernel::forward_end:
         stream("convert", by.all_places() * h, 1, 2);
         return combine(d_.dtype, false);
-      case Kernel::backward_begin: return stream("weigh_lanes", by.all_places() * h, h, 3);
+      case Kernel::backward_begin:
+        return stream(lanes ? "weigh_lanes" : "weigh_gradients", by.all_places() * h, h, 3);
       default:
+        if (!lanes) return combine(Dtype::fp32, moe_.shared_ffn > 0);
         typed("combine_lane", Dtype::fp32, rows_ * h, h,
               static_cast<double>(by.places * h * dtype_bytes(d_.dtype) + 4 * rows_ * h), 1);
         return small("own_weights", pairs_, 1);
     }
   }
+
+ private:
   void product_weight(const LinearShape& s) {
     if (trained_) linear_weight(s, accumulate_);
   }

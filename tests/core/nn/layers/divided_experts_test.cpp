@@ -71,12 +71,14 @@ TEST_F(DividedExpertsTest, CountsRowsAndWeighsGradients) {
   const Routes by{
       2, 3, 2, nullptr, weights.data(), nullptr, nullptr, sources.data(), starts.data()};
   Buffer<std::int32_t> counts(3);
-  count_rows(ctx, by, counts.data());
+  PairLanes one;
+  one.places = 4;
+  count_rows(ctx, by, one, counts.data());
   const Buffer<float> dy = made<float>({1, 2, 3, 5}),
                       returned = made<float>({1, 1, 2, 0, 0, 1, 1, 3});
   Buffer<float> sorted(8), dweights(4);
-  weigh_gradients(ctx, by, 2, {Dtype::fp32, dy.data()}, {Dtype::fp32, returned.data()},
-                  {Dtype::fp32, sorted.data()}, dweights.data());
+  weigh_gradients(ctx, by, one, 2, {Dtype::fp32, dy.data()}, {Dtype::fp32, returned.data()},
+                  {Dtype::fp32, sorted.data()}, {Dtype::fp32, dweights.data()});
   expect_equal<std::int32_t>(counts, {2, 1, 1});
   expect_equal<float>(sorted, {0.5f, 1, 6, 10, 12, 20, 0.25f, 0.5f});
   expect_equal<float>(dweights, {7, 3, 6, 5});

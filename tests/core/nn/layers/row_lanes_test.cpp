@@ -44,7 +44,7 @@ TEST_F(RowLanesTest, TakeThePairsOfEachExpertByTurns) {
   for (std::int32_t p = 0; p < pairs; ++p) EXPECT_EQ(lane_sources[places[p]], p);
   for (const std::int64_t own : {0, 1}) {
     Buffer<std::int32_t> counts(experts);
-    count_lane_rows(ctx, routes(), lanes(2, own, 6), counts.data());
+    count_rows(ctx, routes(), lanes(2, own, 6), counts.data());
     const std::vector<std::int32_t> has =
         own == 0 ? std::vector<std::int32_t>{2, 2, 2} : std::vector<std::int32_t>{2, 1, 1};
     EXPECT_TRUE(std::equal(has.begin(), has.end(), counts.data()));
@@ -79,8 +79,9 @@ TEST_F(RowLanesTest, ShareTheGradientsOfWeightsAndRows) {
   std::vector<float> dx(rows * columns), of_pairs(pairs);
   for (const std::int64_t own : {0, 1}) {
     const PairLanes l = lanes(2, own, 6);
-    weigh_lanes(ctx, routes(), l, columns, {Dtype::fp32, dy.data()}, {Dtype::fp32, returned.data()},
-                {Dtype::fp32, home.data()}, {Dtype::fp32, dweights.data()});
+    weigh_gradients(ctx, routes(), l, columns, {Dtype::fp32, dy.data()},
+                    {Dtype::fp32, returned.data()}, {Dtype::fp32, home.data()},
+                    {Dtype::fp32, dweights.data()});
     Buffer<float> part(rows * columns), of_own(pairs);
     combine_lane(ctx, routes(), l, columns, {Dtype::fp32, home.data()},
                  {Dtype::fp32, dweights.data()}, {Dtype::fp32, part.data()}, false, of_own.data());
