@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstddef>
+#include <iterator>
+#include <map>
 #include <numeric>
-#include <optional>
 
 #include <fmt/core.h>
 
@@ -14,70 +15,36 @@
 namespace shardmark {
 namespace {
 
-// The hash of the elements [first, end) of the model that a piece of a state has, the first of
-// which counts as number `number`.
-std::uint64_t hash_range(const Context& context, const Executor& executor, const StatePiece& piece,
-                         std::int64_t first, std::int64_t end, std::int64_t number) {
-  const Bound slot = executor.slot(piece.slot);
-  auto* data =
-      slot.as<std::byte>() + (piece.offset + first - piece.first_elem) * dtype_bytes(slot.dtype);
-  return state_hash(context, {slot.dtype, data}, end - first, number);
-}
-
-// Sums the hashes of this rank's pieces of a state.
-std::uint64_t hash_local(const Context& context, const Program& program, const Executor& executor,
-                         State state) {
-  std::uint64_t sum = 0;
-  for (const StatePiece& piece : program.states)
-    if (piece.state == state)
-      sum += hash_range(context, executor, piece, piece.first_elem, piece.first_elem + piece.elems,
-                        piece.first_elem);
-  return sum;
-}
-
-// Sums the hashes of what this rank has of the parameters to whose first element `number_of` gives
-// a number. It is called with the place of the parameter in the model.
+// Sums the hashes of what this rank has of the parameters that `counts` accepts. Their elements
+// have the numbers that they have in the model or, if they are `alone`, those that they would have
+// if there were no others.
 template<class F>
-std::uint64_t hash_numbered(const Context& context, const Program& program,
-                            const Executor& executor, State state, const F& number_of) {
+std::uint64_t hash_some(const Context& context, const Program& program, const Executor& executor,
+                        State state, const F& counts, bool alone = false) {
+  const std::vector<Param>& params = program.model.params;
+  std::vector<std::int64_t> numbers;  // by parameter: that of its first element
+  std::int64_t before = 0;
+  for (const Param& p : params) {
+    numbers.push_back(alone ? before : p.first_elem);
+    if (counts(p)) before += p.elems;
+  }
   std::uint64_t sum = 0;
   for (const StatePiece& piece : program.states) {
     if (piece.state != state) continue;
-    for (std::size_t i = 0; i < program.model.params.size(); ++i) {
-      const Param& p = program.model.params[i];
-      const std::int64_t first = std::max(piece.first_elem, p.first_elem);
-      const std::int64_t end = std::min(piece.first_elem + piece.elems, p.first_elem + p.elems);
-      const std::optional<std::int64_t> number = number_of(i);
-      if (first < end && number)
-        sum += hash_range(context, executor, piece, first, end, *number + first - p.first_elem);
+    const Bound slot = executor.slot(piece.slot);
+    const std::int64_t piece_end = piece.first_elem + piece.elems;
+    const auto behind = std::ranges::upper_bound(params, piece.first_elem, {}, &Param::first_elem);
+    for (auto p = std::prev(behind); p != params.end() && p->first_elem < piece_end; ++p) {
+      if (!counts(*p)) continue;
+      const std::int64_t first = std::max(piece.first_elem, p->first_elem);
+      const std::int64_t end = std::min(piece_end, p->first_elem + p->elems);
+      auto* const data = slot.as<std::byte>() +
+                         (piece.offset + first - piece.first_elem) * dtype_bytes(slot.dtype);
+      sum += state_hash(context, {slot.dtype, data}, end - first,
+                        numbers[p - params.begin()] + first - p->first_elem);
     }
   }
   return sum;
-}
-
-// Sums the hashes of what this rank has of the parameters that `counts` accepts, with the numbers
-// that their elements have in the model.
-template<class F>
-std::uint64_t hash_some(const Context& context, const Program& program, const Executor& executor,
-                        State state, const F& counts) {
-  return hash_numbered(context, program, executor, state, [&](std::size_t i) {
-    const Param& p = program.model.params[i];
-    return counts(p) ? std::optional(p.first_elem) : std::nullopt;
-  });
-}
-
-// Sums the hashes of what this rank has of the parameters that ranks do not cut. Their elements are
-// numbered as if there were no others, since the others need not be as large on all ranks.
-std::uint64_t hash_uncut(const Context& context, const Program& program, const Executor& executor,
-                         State state) {
-  std::vector<std::optional<std::int64_t>> numbers;
-  std::int64_t before = 0;
-  for (const Param& p : program.model.params) {
-    numbers.push_back(p.slice.cuts() ? std::nullopt : std::optional(before));
-    if (!p.slice.cuts()) before += p.elems;
-  }
-  return hash_numbered(context, program, executor, state,
-                       [&](std::size_t i) { return numbers[i]; });
 }
 
 std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t of_b) {
@@ -85,11 +52,31 @@ std::string differ(State state, int a, std::uint64_t of_a, int b, std::uint64_t 
                      of_a, b, of_b);
 }
 
-// Whether ranks that divide layers have the same of what is not cut. Those of one shard need not
-// have the same elements of it, so that the sums over all shards are compared. Collective.
+// Sums the hashes of ranks, those of ranks with the same `copy_of(rank)` once. These must agree.
+template<class F>
+std::uint64_t sum_of_copies(State state, const std::string& what,
+                            const std::vector<std::uint64_t>& all, const F& copy_of,
+                            std::string& disagreement) {
+  std::map<int, int> first;  // by copy
+  std::uint64_t sum = 0;
+  for (int r = 0; r < std::ssize(all); ++r) {
+    const auto [it, is_first] = first.try_emplace(copy_of(r), r);
+    const int other = it->second;
+    if (is_first)
+      sum += all[r];
+    else if (all[r] != all[other] && disagreement.empty())
+      disagreement = what + differ(state, r, all[r], other, all[other]);
+  }
+  return sum;
+}
+
+// Whether ranks that divide layers have the same of what is not cut, whose numbers do not count
+// what is, since that need not be as large on all ranks. Those of one shard need not have the same
+// elements of it, so that the sums over all shards are compared. Collective.
 void compare_uncut(const Context& context, const Program& program, const Executor& executor,
                    State state, Peers& peers, int holders, std::string& disagreement) {
-  const auto uncut = peers.gather(hash_uncut(context, program, executor, state));
+  const auto uncut = peers.gather(hash_some(
+      context, program, executor, state, [](const Param& p) { return !p.slice.cuts(); }, true));
   const int parts = program.mesh.tensor_ranks();
   for (int block = 0; block < peers.size(); block += holders) {
     std::vector<std::uint64_t> sums(static_cast<std::size_t>(parts));
@@ -119,19 +106,10 @@ std::uint64_t hash_experts(const Context& context, const Program& program, const
   const auto all = peers.gather(hash_some(context, program, executor, state, [](const Param& p) {
     return p.holders == Holders::of_experts;
   }));
-  if (program.sharded[state]) return std::accumulate(all.begin(), all.end(), std::uint64_t{0});
-  std::vector<int> first(static_cast<std::size_t>(mesh.expert_ranks()), -1);
-  std::uint64_t sum = 0;
-  for (int r = 0; r < peers.size(); ++r) {
-    int& holder = first[mesh.expert_rank_of(r)];
-    if (holder < 0) {
-      holder = r;
-      sum += all[r];
-    } else if (all[r] != all[holder] && disagreement.empty()) {
-      disagreement = "experts: " + differ(state, r, all[r], holder, all[holder]);
-    }
-  }
-  return sum;
+  const bool sharded = program.sharded[state];
+  return sum_of_copies(
+      state, "experts: ", all, [&](int r) { return sharded ? r : mesh.expert_rank_of(r); },
+      disagreement);
 }
 
 }  // namespace
@@ -140,22 +118,18 @@ StateHashes hash_states(const Context& context, const Program& program, const Ex
                         Peers& peers) {
   StateHashes hashes;
   auto one = [&](State state) {
-    const bool divides = program.mesh.expert_ranks() > 1;
-    const auto all =
-        peers.gather(divides ? hash_some(context, program, executor, state,
-                                         [](const Param& p) { return p.holders == Holders::all; })
-                             : hash_local(context, program, executor, state));
+    const auto all = peers.gather(hash_some(context, program, executor, state, [](const Param& p) {
+      return p.holders == Holders::all;
+    }));
     const bool sharded = program.sharded[state];
     const int parts = program.mesh.tensor_ranks();
     // Ranks that hold one copy together: neighbours, and the ranks that divide layers with them.
     const int holders = (sharded ? program.shard_ranks : 1) * parts;
-    for (int r = holders; r < peers.size(); ++r)
-      if (all[r] != all[r % holders] && hashes.disagreement.empty())
-        hashes.disagreement = differ(state, r, all[r], r % holders, all[r % holders]);
+    const std::uint64_t sum = sum_of_copies(
+        state, "", all, [=](int r) { return r % holders; }, hashes.disagreement);
     if (parts > 1)
       compare_uncut(context, program, executor, state, peers, holders, hashes.disagreement);
-    return std::accumulate(all.begin(), all.begin() + holders, std::uint64_t{0}) +
-           hash_experts(context, program, executor, state, peers, hashes.disagreement);
+    return sum + hash_experts(context, program, executor, state, peers, hashes.disagreement);
   };
   for (const State state : all_values<State>) hashes.of[state] = one(state);
   // fp32 parameters equal their masters bit for bit, so a shard that did not arrive is found here.
