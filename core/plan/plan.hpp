@@ -181,6 +181,12 @@ struct Program {
   int expert_group = -1, same_experts_group = -1;
   /// Whether ranks divide layers as well as experts, which DeepSpeed calls folding.
   bool folds() const { return tensor_group >= 0 && expert_group >= 0; }
+  // Groups over which DeepSpeed shares the overflow flag beside the partition's, one after another;
+  // over the last one it shares norms, too.
+  std::vector<int> norm_groups;
+  // Whether this rank counts in norms what all ranks of that group have: the first of them does.
+  bool counts_whole = true;
+  int norm_group() const { return norm_groups.empty() ? -1 : norm_groups.back(); }
   int shard_ranks = 1;  // ranks that together hold one copy of each sharded state
   Schedule schedule = Schedule::deepspeed;
   Reductions reductions = Reductions::native;
@@ -223,6 +229,10 @@ struct Program {
   int partition_rank() const { return mesh.partition_rank(); }
   /// The group of the ranks that hold a parameter.
   int group_of(Holders h) const { return h == Holders::all ? partition_group : same_experts_group; }
+  /// The group of the ranks that have the other parts beside it (-1: there are none).
+  int parts_group(Holders h) const { return h == Holders::all ? tensor_group : expert_group; }
+  /// How many kinds of holders parameters have.
+  int kinds_of_holders() const { return same_experts_group < 0 ? 1 : 2; }
   /// The number of ranks in a group.
   int size_of(int group) const {
     return groups[group].ranks.empty() ? world : static_cast<int>(groups[group].ranks.size());

@@ -80,12 +80,6 @@ Program build_program(const Deck& deck, const Batch& batch, int world, int rank,
         "micro-batch and ranks): must be at most {}, since micro-batches are numbered with 32 "
         "bits: choose a larger train_micro_batch_size_per_gpu",
         deck.path, batch.accumulation, most_micro_batches));
-  for (const MeshAxis& axis : deck.zero.parallel.axes())
-    if (axis.ranks > 1 && deck.run.schedule != Schedule::deepspeed)
-      throw DeckError(fmt::format(
-          "{}: {} = {}: is modelled under run.schedule \"deepspeed\": remove the key, or set it to "
-          "1",
-          deck.path, axis.key, axis.ranks));
   require_groups(deck, world);
   Program p;
   p.world = world;

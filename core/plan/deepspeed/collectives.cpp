@@ -24,7 +24,7 @@ void Collectives::declare_scratch() {
   }
   if (stage == 3 && knobs.use_all_reduce_for_fetch_params) need(Op::all_reduce, c_.precision.model);
   if (c_.folds())
-    staged_.need_over(p.mesh.tensor_ranks(), Op::all_reduce, Dtype::fp32, p.partition.padded);
+    staged_.need(p.parts_group(Holders::all), Op::all_reduce, Dtype::fp32, p.partition.padded);
   staged_.declare();
 }
 
@@ -87,11 +87,12 @@ void Collectives::reduce_to(Operand data, int root, const std::vector<int>& para
 void Collectives::correct_folded(int param, Operand grad) {
   if (!c_.folds()) return;
   const Param& p = c_.param(param);
-  const double ranks = c_.program.mesh.tensor_ranks();
-  if (p.holders == Holders::of_experts) return divide(grad, ranks);
+  const int group = c_.program.parts_group(Holders::all);
+  const double ranks = c_.program.size_of(group);
+  if (p.holders != Holders::all) return divide(grad, ranks);
   if (p.slice.cuts()) return;
   const auto average = [&](Operand data) {
-    issue(Op::all_reduce, Reduction::sum, data, data, {}, -1, c_.program.tensor_group);
+    issue(Op::all_reduce, Reduction::sum, data, data, {}, -1, group);
     divide(data, ranks);
   };
   if (w_[grad.slot].dtype == Dtype::fp32) return average(grad);

@@ -38,25 +38,12 @@ struct DeepSpeedContext : ScheduleContext {
 
   int world() const { return program.partition_ranks(); }
   int stage() const { return program.stage; }
-  /// Whether this rank counts a parameter in norms: of what the ranks that divide layers all have,
-  /// the first one does.
+  /// Whether this rank counts a parameter in norms.
   bool counts(int param) const { return counts_all() || program.model.params[param].slice.cuts(); }
-  bool counts_all() const { return place_in_norm_group() == 0; }
-  /// The group over which norms and overflow are shared beside the partition's, or -1: the ranks
-  /// that divide layers, and, at stage 0 alone, those that divide experts, or samples, which
-  /// DeepSpeed takes for the ranks that divide layers there.
-  int norm_group() const {
-    if (program.tensor_group >= 0) return program.tensor_group;
-    if (shares_with_experts()) return program.expert_group;
-    return shares_with_sequence() ? program.sequence_group : -1;
-  }
+  bool counts_all() const { return program.counts_whole; }
   bool folds() const { return program.folds(); }
-  bool divided() const { return norm_group() >= 0; }
-  bool shares_with_experts() const { return stage() == 0 && program.expert_group >= 0; }
-  bool shares_with_sequence() const { return stage() == 0 && program.sequence_group >= 0; }
-  int place_in_norm_group() const {
-    return shares_with_sequence() ? program.mesh.sequence_rank() : program.mesh.tensor_rank();
-  }
+  /// Whether norms and overflow are shared beside the partition's group.
+  bool divided() const { return !program.norm_groups.empty(); }
   int params() const { return static_cast<int>(program.model.params.size()); }
   /// For each parameter a slot that is not declared yet.
   std::vector<int> no_slots() const {

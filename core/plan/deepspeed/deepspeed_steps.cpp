@@ -15,7 +15,7 @@ void DeepSpeedSteps::boundary() {
 std::vector<Operand> DeepSpeedSteps::all_gradients() const {
   std::vector<Operand> all;
   for (int set = 0; set < gradient_sets(); ++set)
-    for (const Operand& grad : gradients(set)) all.push_back(grad);
+    for (const Operand& grad : gradients(set, false)) all.push_back(grad);
   return all;
 }
 
@@ -38,7 +38,7 @@ void DeepSpeedSteps::take_norm() {
   const bool offloads = c_.offloads();
   if (!offloads) scalars_.acquire(sums());
   for (int sum = 0; sum < sums(); ++sum) {
-    if (!offloads) scalars_.sum_of_squares(sum, counted_gradients(sum));
+    if (!offloads) scalars_.sum_of_squares(sum, gradients(sum, true));
     reduce_sum(sum);
   }
   offloads ? scalars_.clip_on_host(sums(), clips_on_both())

@@ -38,11 +38,9 @@ class DeepSpeedSteps : public StepSchedule {
            !is_muon(c_.optimizer()) && (c_.stage() == 3 || c_.knobs.compute_grad_norm);
   }
   /// The sets of gradients whose sums of squares are taken apart, and those of a set that this rank
-  /// has.
+  /// has or, if `counted`, that it counts in the norm: other ranks count what they have too.
   virtual int gradient_sets() const = 0;
-  virtual std::vector<Operand> gradients(int set) const = 0;
-  /// Those that this rank counts in the norm: other ranks count what they have too.
-  virtual std::vector<Operand> counted_gradients(int set) const { return gradients(set); }
+  virtual std::vector<Operand> gradients(int set, bool counted) const = 0;
   std::vector<Operand> all_gradients() const;
 
   /// Whether the overflow flag is set as gradients go to the host.

@@ -52,9 +52,7 @@ void StepScalars::reduce_flag() {
 }
 
 void StepScalars::share_flag() {
-  if (c_.folds() && c_.shares_with_experts())
-    reduce(flag_, Reduction::max, c_.program.expert_group);
-  if (c_.divided()) reduce(flag_, Reduction::max, c_.norm_group());
+  for (const int group : c_.program.norm_groups) reduce(flag_, Reduction::max, group);
 }
 
 void StepScalars::reduce(int slot, Reduction reduction, int group) {
@@ -68,43 +66,33 @@ void StepScalars::sum_of_squares(int i, const std::vector<Operand>& grads) {
 }
 
 void StepScalars::reduce_sum(int i, Dtype wire, bool replicated) {
-  const int sum = sums_[i];
-  // A sum that every rank has already must keep its bits.
-  const Reduction across = c_.ordered() && replicated ? Reduction::max : Reduction::sum;
-  in_wire(i, c_.ordered() ? w_[sum].dtype : wire, [&](int slot) {
-    if (replicated && c_.divided()) reduce(slot, Reduction::sum, c_.norm_group());
-    reduce(slot, across, 0);
-    if (!replicated && c_.divided()) reduce(slot, Reduction::sum, c_.norm_group());
-  });
-  if (replicated && !c_.ordered() && c_.world() != 1)
-    w_.compute(Kernel::scale, {w_.update(sum)}).divisor = static_cast<double>(c_.world());
-}
-
-void StepScalars::add_up_parts(int i, Dtype wire) {
-  if (!c_.divided()) return;
-  const auto add_up = [&](int slot) { reduce(slot, Reduction::sum, c_.norm_group()); };
-  c_.ordered() ? add_up(sums_[i]) : in_wire(i, wire, add_up);
+  if (!replicated) return add_up(i, wire, {of_partition, c_.program.norm_group()});
+  average_sum(i, wire, of_partition, c_.program.norm_group());
 }
 
 void StepScalars::add_up(int i, Dtype wire, std::initializer_list<int> groups) {
-  in_wire(i, c_.ordered() ? w_[sums_[i]].dtype : wire, [&](int slot) {
-    for (const int group : groups) reduce(slot, Reduction::sum, group);
+  in_wire(i, wire, [&](int slot) {
+    for (const int group : groups)
+      if (group >= 0) reduce(slot, Reduction::sum, group);
   });
 }
 
-void StepScalars::average_sum(int i, Dtype wire, int group) {
-  const int sum = sums_[i], ranks = c_.program.size_of(group);
-  // An exact sum must keep its bits.
-  in_wire(i, c_.ordered() ? w_[sum].dtype : wire,
-          [&](int slot) { reduce(slot, c_.ordered() ? Reduction::max : Reduction::sum, group); });
+void StepScalars::average_sum(int i, Dtype wire, int group, int before) {
+  const int ranks = group == of_partition ? c_.world() : c_.program.size_of(group);
+  in_wire(i, wire, [&](int slot) {
+    if (before >= 0) reduce(slot, Reduction::sum, before);
+    // An exact sum must keep its bits.
+    reduce(slot, c_.ordered() ? Reduction::max : Reduction::sum, group);
+  });
   if (!c_.ordered() && ranks > 1)
-    w_.compute(Kernel::scale, {w_.update(sum)}).divisor = static_cast<double>(ranks);
+    w_.compute(Kernel::scale, {w_.update(sums_[i])}).divisor = static_cast<double>(ranks);
 }
 
+// Exact sums are sent as they are.
 template<class Reduce>
 void StepScalars::in_wire(int i, Dtype wire, const Reduce& reduce) {
   const int sum = sums_[i];
-  if (wire == w_[sum].dtype) return reduce(sum);
+  if (c_.ordered() || wire == w_[sum].dtype) return reduce(sum);
   const int narrow =
       c_.declare_once(sum_wires_[i], w_[sum].name + ".wire", Category::workspace, wire, 1);
   w_.acquire(narrow);

@@ -24,12 +24,15 @@ class StepScalars : private DeepSpeedPart {
   void sum_of_squares(int i, const std::vector<Operand>& grads);
   /// Adds sum number `i` up over ranks in the type `wire`; `replicated` if each rank has all of it.
   void reduce_sum(int i, Dtype wire, bool replicated);
-  /// Adds up what the ranks that divide layers counted, where the other ranks have the same sum.
-  void add_up_parts(int i, Dtype wire);
-  /// Adds up sum number `i` over several groups, one after another.
+  /// Adds up what the ranks of the norm's group counted, where the other ranks have the same sum.
+  void add_up_parts(int i, Dtype wire) {
+    if (c_.divided()) add_up(i, wire, {c_.program.norm_group()});
+  }
+  /// Adds up sum number `i` over several groups, one after another; -1 is none.
   void add_up(int i, Dtype wire, std::initializer_list<int> groups);
-  /// Averages sum number `i` over a group whose ranks all have it already.
-  void average_sum(int i, Dtype wire, int group);
+  /// Averages sum number `i` over a group whose ranks all have it already, once it is added up over
+  /// the group `before`, if there is one.
+  void average_sum(int i, Dtype wire, int group, int before = -1);
   /// `updates`: one parameter of each sum's group, if some sums are over Muon's updates and lack
   /// the loss scale.
   void clip(int sums, const std::vector<int>& updates = {});
@@ -61,7 +64,7 @@ class StepScalars : private DeepSpeedPart {
   int flag() const { return flag_; }
   void acquire_flag();
   void reduce_flag();
-  /// Reduces the flag over the ranks that divide layers alone, where the others have the same.
+  /// Reduces the flag over the norm's groups alone, where the other ranks have the same.
   void share_flag();
   /// Sets the flag by `grads`, and reduces it if asked to.
   void set_flag(const std::vector<Operand>& grads, bool reduced);

@@ -2,6 +2,16 @@
 #include <core/plan/mesh/mesh.hpp>
 
 namespace shardmark {
+namespace {
+
+// `count` ranks from `first` on, `apart` from each other.
+std::vector<int> ranks_from(int first, int count, int apart) {
+  std::vector<int> ranks;
+  for (int i = 0; i < count; ++i) ranks.push_back(first + i * apart);
+  return ranks;
+}
+
+}  // namespace
 
 Mesh::Mesh(int world, int rank, const ParallelSpec& parallel)
     : world_(world),
@@ -12,33 +22,18 @@ Mesh::Mesh(int world, int rank, const ParallelSpec& parallel)
       same_experts_near_(parallel.same_experts_near) {}
 
 std::vector<int> Mesh::partition_part(int first, int count, int apart) const {
-  std::vector<int> ranks(static_cast<std::size_t>(count));
-  int place = first;
-  for (int& rank : ranks) {
-    rank = place * tensor_ranks_ + tensor_rank();
-    place += apart;
-  }
-  return ranks;
+  return ranks_from(first * tensor_ranks_ + tensor_rank(), count, apart * tensor_ranks_);
 }
 
 // Either kind of group has ranks that are neighbours or as far apart as the other kind has ranks.
 std::vector<int> Mesh::experts_part(bool apart) const {
-  const int holders = ranks_of(Holders::of_experts);
-  const int near = same_experts_near_ ? holders : expert_ranks_;
-  std::vector<int> ranks(static_cast<std::size_t>(apart ? world_ / near : near));
-  int next = apart ? rank_ % near : rank_ / near * near;
-  for (int& rank : ranks) {
-    rank = next;
-    next += apart ? near : 1;
-  }
-  return ranks;
+  const int near = same_experts_near_ ? ranks_of(Holders::of_experts) : expert_ranks_;
+  return apart ? ranks_from(rank_ % near, world_ / near, near)
+               : ranks_from(rank_ / near * near, near, 1);
 }
 
 std::vector<int> Mesh::tensor_group() const {
-  std::vector<int> ranks(static_cast<std::size_t>(tensor_ranks_));
-  int next = rank_ - tensor_rank();
-  for (int& rank : ranks) rank = next++;
-  return ranks;
+  return ranks_from(rank_ - tensor_rank(), tensor_ranks_, 1);
 }
 
 std::vector<int> Mesh::block(int size) const {

@@ -34,8 +34,9 @@ namespace shardmark {
 class Mesh {
  public:
   Mesh() = default;
-  /// The degrees of `parallel` must divide `world`.
-  Mesh(int world, int rank, const ParallelSpec& parallel);
+  /// The degrees of `parallel` must divide `world`. A number stands for as many ranks that divide
+  /// nothing but the partition.
+  Mesh(int world, int rank = 0, const ParallelSpec& parallel = {});
 
   /// The ranks that share one partition of the states, over which gradients are summed, and this
   /// rank's place among them.

@@ -20,14 +20,14 @@ std::vector<int> dealt(const std::vector<int>& params, int world) {
 }  // namespace
 
 FlatGroups::FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes,
-                       int world, int with_experts)
+                       const Mesh& mesh)
     : model_(model), group_of_(model.params.size()), offset_of_(model.params.size()) {
   constexpr std::int64_t aligned_bytes = 16;
   for (const std::vector<int>& params : model.param_groups) {
     FlatGroup g;
     g.params = params;
     if (!params.empty()) g.holders = model.params[params[0]].holders;
-    g.ranks = g.holders == Holders::all ? world : with_experts;
+    g.ranks = mesh.ranks_of(g.holders);
     std::int64_t end = 0;
     for (int p : knobs.round_robin_gradients ? dealt(params, g.ranks) : params) {
       if (knobs.parameter_alignment)

@@ -11,6 +11,7 @@
 
 #include <vector>
 
+#include <core/plan/mesh/mesh.hpp>
 #include <core/plan/model/model_shape.hpp>
 #include <core/plan/partition/flat_param.hpp>
 
@@ -36,10 +37,10 @@ struct OwnedSlice {
 /// The flat buffers of a model, and where each parameter lies in them.
 class FlatGroups {
  public:
-  /// `world` ranks divide a buffer, but for those of experts, which `with_experts` ranks divide.
-  /// Throws SizeError when a padded size leaves 63 bits.
-  FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes, int world,
-             int with_experts = 1);
+  /// The holders of its parameters divide a buffer. Throws SizeError when a padded size leaves 63
+  /// bits.
+  FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes,
+             const Mesh& mesh);
 
   const std::vector<FlatGroup>& groups() const { return groups_; }
   int group_of(int param) const { return group_of_[param]; }

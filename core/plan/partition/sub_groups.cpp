@@ -4,10 +4,10 @@
 
 namespace shardmark {
 
-SubGroups::SubGroups(const ModelShape& model, std::int64_t size, int world, int with_experts)
+SubGroups::SubGroups(const ModelShape& model, std::int64_t size, const Mesh& mesh)
     : group_of_(model.params.size()), offset_of_(model.params.size()) {
   for (const Param& p : model.params) {
-    const int ranks = p.holders == Holders::all ? world : with_experts;
+    const int ranks = mesh.ranks_of(p.holders);
     shard_.push_back(round_up(p.elems, ranks, "partition of " + p.name) / ranks);
   }
   for (const std::vector<int>& params : model.param_groups) {

@@ -8,6 +8,7 @@
 
 #include <vector>
 
+#include <core/plan/mesh/mesh.hpp>
 #include <core/plan/model/model_shape.hpp>
 
 namespace shardmark {
@@ -21,9 +22,9 @@ struct SubGroup {
 /// All sub-groups of one rank; they are the same on each rank.
 class SubGroups {
  public:
-  /// Closes a sub-group once it holds `size` elements. `world` ranks divide a parameter, but for
-  /// those of experts, which `with_experts` ranks divide. Throws SizeError beyond 63 bits.
-  SubGroups(const ModelShape& model, std::int64_t size, int world, int with_experts = 1);
+  /// Closes a sub-group once it holds `size` elements. Its holders divide a parameter. Throws
+  /// SizeError beyond 63 bits.
+  SubGroups(const ModelShape& model, std::int64_t size, const Mesh& mesh);
 
   const std::vector<SubGroup>& groups() const { return groups_; }
   int group_of(int param) const { return group_of_[param]; }

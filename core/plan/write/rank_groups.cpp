@@ -62,6 +62,13 @@ void add_mesh(Program& program) {
     program.expert_group = add(program, "expert", mesh.expert_group());
     program.same_experts_group = add(program, "expert_data", mesh.same_experts_group());
   }
+  // At stage 0 DeepSpeed takes the ranks that divide experts, or samples, for those that divide
+  // layers.
+  const bool all = program.stage == 0;
+  for (const int group :
+       {all ? program.expert_group : -1, program.tensor_group, all ? program.sequence_group : -1})
+    if (group >= 0) program.norm_groups.push_back(group);
+  program.counts_whole = mesh.tensor_rank() == 0 && !(all && mesh.sequence_rank() > 0);
 }
 
 int add_block(Program& program, std::string name, int size) {

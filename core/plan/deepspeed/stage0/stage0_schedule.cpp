@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // DeepSpeed's stage 0: every rank holds all states. Gradients are all-reduced after the last
 // backward of a step, in registration order, in buckets of a fixed size, one after another. Those
-// of experts that ranks divide come last, over the ranks with the same ones.
+// of what fewer ranks hold come last, over these ranks.
 //
 // Source: DeepSpeed 0.19's runtime/engine.py, buffered_allreduce_fallback and around it.
 #include <core/plan/deepspeed/deepspeed_schedule.hpp>
@@ -55,12 +55,10 @@ class Stage0Schedule final : public DeepSpeedSteps {
     }
   }
 
-  // The second set has the experts that ranks divide.
-  int gradient_sets() const override { return c_.shares_with_experts() ? 2 : 1; }
-  std::vector<Operand> gradients(int set) const override { return gradients(set, false); }
-  std::vector<Operand> counted_gradients(int set) const override { return gradients(set, true); }
-  std::vector<Operand> gradients(int set, bool counted) const {
-    const Holders holders = set == 0 ? Holders::all : Holders::of_experts;
+  // The second set has what fewer ranks hold.
+  int gradient_sets() const override { return c_.program.kinds_of_holders(); }
+  std::vector<Operand> gradients(int set, bool counted) const override {
+    const Holders holders = all_values<Holders>[static_cast<std::size_t>(set)];
     std::vector<Operand> grads;
     for (int id : states_.updated())
       if (c_.param(id).holders == holders && (!counted || c_.counts(id)))
@@ -68,17 +66,16 @@ class Stage0Schedule final : public DeepSpeedSteps {
     return grads;
   }
 
-  // Among DeepSpeed's optimizers of stage 0, only the class for its own Adam counts the experts of
-  // other ranks in the norm. In fp32 DeepSpeed computes no norm unless it clips.
+  // Among DeepSpeed's optimizers of stage 0, only the class for its own Adam counts the second set
+  // in the norm. In fp32 DeepSpeed computes no norm unless it clips.
   int sums() const override {
-    const bool counts_experts = c_.has_master() && !c_.deck.zero.optimizer.unfused;
-    return counts_experts ? gradient_sets() : 1;
+    return c_.has_master() && !c_.deck.zero.optimizer.unfused ? gradient_sets() : 1;
   }
 
   // DeepSpeed clips for torch's own optimizer by a helper that averages the norm over ranks.
   void reduce_sum(int sum) override {
-    const bool counts_layers = c_.folds() && c_.has_master();
-    if (c_.shares_with_experts() && sum == 0 && !counts_layers) return;
+    const bool shares_first = c_.folds() && c_.has_master();
+    if (gradient_sets() > 1 && sum == 0 && !shares_first) return;
     if (!c_.has_master() && c_.deck.zero.gradient_clipping > 0)
       scalars_.reduce_sum(sum, Dtype::fp32, true);
     else

@@ -60,7 +60,7 @@ class Bf16Schedule final : public FlatSteps {
   }
 
   int gradient_sets() const override { return 1; }
-  std::vector<Operand> gradients(int) const override {
+  std::vector<Operand> gradients(int, bool) const override {
     std::vector<Operand> grads;
     for (int full : full_) grads.push_back(w_.read(full));
     return grads;

@@ -324,22 +324,14 @@ void FlatBuckets::release_all(bool skipped) {
   replaced_.assign(replaced_.size(), {});
 }
 
-std::vector<Operand> FlatBuckets::owned_grads(std::size_t g) const {
-  if (const int exact = exact_partition(g); exact != no_slot) return {w_.read(exact)};
-  std::vector<Operand> slices;
-  for (const FlatParam& f : states_.groups()[g].layout)
-    if (const OwnedSlice own = states_.owned(f.param); own.elems > 0 && kept(f.param))
-      slices.push_back(owned_slice(f.param, own));
-  return slices;
-}
-
-std::vector<Operand> FlatBuckets::counted_grads(std::size_t g) const {
-  if (c_.counts_all()) return owned_grads(g);
+std::vector<Operand> FlatBuckets::owned_grads(std::size_t g, bool counted) const {
+  const bool all = !counted || c_.counts_all();
   const int exact = exact_partition(g);
+  if (exact != no_slot && all) return {w_.read(exact)};
   std::vector<Operand> slices;
   for (const FlatParam& f : states_.groups()[g].layout) {
     const OwnedSlice own = states_.owned(f.param);
-    if (own.elems == 0 || !c_.counts(f.param)) continue;
+    if (own.elems == 0 || !(all || c_.counts(f.param))) continue;
     if (exact != no_slot)
       slices.push_back(w_.read(exact, f.offset + own.first - states_.own_first(g), own.elems));
     else if (kept(f.param))

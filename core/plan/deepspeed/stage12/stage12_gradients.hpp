@@ -46,10 +46,9 @@ class FlatBuckets : private StagePart {
   /// The slot that holds exactly this rank's partition of a group's gradients; no_slot if they are
   /// kept as whole tensors.
   int exact_partition(std::size_t g) const;
-  /// This rank's gradients of a group: the exact partition, or slices of whole tensors.
-  std::vector<Operand> owned_grads(std::size_t g) const;
-  /// Those of them that this rank counts in the norm.
-  std::vector<Operand> counted_grads(std::size_t g) const;
+  /// This rank's gradients of a group, or those of them that it counts in the norm: the exact
+  /// partition, or slices of it or of whole tensors.
+  std::vector<Operand> owned_grads(std::size_t g, bool counted) const;
   /// Whether a gradient arrives and is kept as a whole; those of unused parameters never do.
   bool kept(int id) const { return c_.param(id).use == ParamUse::trained; }
   /// Where the gradient of an owned parameter is kept as a whole.

@@ -101,18 +101,15 @@ class Stage12Schedule final : public FlatSteps {
   }
 
   int gradient_sets() const override { return static_cast<int>(groups().size()); }
-  std::vector<Operand> gradients(int set) const override {
-    return buckets_.owned_grads(static_cast<std::size_t>(set));
-  }
-  std::vector<Operand> counted_gradients(int set) const override {
-    return buckets_.counted_grads(static_cast<std::size_t>(set));
+  std::vector<Operand> gradients(int set, bool counted) const override {
+    return buckets_.owned_grads(static_cast<std::size_t>(set), counted);
   }
   int sums() const override { return c_.knobs.compute_grad_norm ? gradient_sets() : 0; }
   void reduce_sum(int sum) override {
     scalars_.reduce_sum(sum, Dtype::fp32, false);
     if (sum + 1 < sums()) return;
-    // DeepSpeed averages the norms of experts among the ranks with the same ones, which have the
-    // same norms already.
+    // DeepSpeed averages the norms of what fewer ranks hold among these, which have the same norms
+    // already.
     for (int g = 0; g < sums(); ++g)
       if (const Holders h = groups()[static_cast<std::size_t>(g)].holders; h != Holders::all)
         scalars_.average_sum(g, Dtype::fp32, c_.program.group_of(h));
@@ -171,8 +168,7 @@ void write_deepspeed_stage12(Program& program, const Deck& deck, const Profile& 
   ZeroKnobs knobs = deck.zero.knobs;
   // BF16_Optimizer lays parameters out as they come.
   if (bf16_optimizer) knobs.parameter_alignment = knobs.round_robin_gradients = false;
-  const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model),
-                          program.partition_ranks(), program.mesh.ranks_of(Holders::of_experts));
+  const FlatGroups groups(program.model, knobs, dtype_bytes(precision.model), program.mesh);
   for (const FlatGroup& g : groups.groups()) {
     program.partition.padded = checked_add(program.partition.padded, g.padded, "partition");
     program.partition.per_rank += g.partition;

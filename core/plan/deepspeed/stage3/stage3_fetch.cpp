@@ -105,7 +105,7 @@ void ShardedParams::fetch(const std::vector<int>& list) {
     if (state_.coordinator.persists(id)) state_.buffered.erase(id);
 }
 
-// Experts that ranks divide take a gather of their own.
+// What fewer ranks hold takes a gather of its own.
 std::vector<std::vector<int>> ShardedParams::by_holders(const std::vector<int>& list) const {
   EnumArray<Holders, std::vector<int>> of{};
   for (int id : list) of[c_.param(id).holders].push_back(id);

@@ -159,13 +159,6 @@ void ShardedParams::place_states(std::size_t g) {
   }
 }
 
-std::vector<Operand> ShardedParams::counted_parts(std::size_t g) const {
-  std::vector<Operand> parts;
-  for (int id : groups_.groups()[g].params)
-    if (c_.counts(id)) parts.push_back(w_.read(slots_[g].grad, groups_.offset_of(id), shard(id)));
-  return parts;
-}
-
 void ShardedParams::begin_files() {
   for (int slot : rests_) w_.acquire(slot);
   std::vector<std::int64_t> largest;  // shards of the sub-group that needs most to be written back

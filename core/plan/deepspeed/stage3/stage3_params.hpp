@@ -87,9 +87,6 @@ class ShardedParams : public FetchActions, private StagePart {
   /// Whether the host updates a sub-group.
   bool updated_on_host(std::size_t g) const;
 
-  /// The shards of a sub-group's gradients that this rank counts in the norm.
-  std::vector<Operand> counted_parts(std::size_t g) const;
-
   /// Declares the slots of a sub-group's states; its shards in memory are then alive and zero.
   void declare_group(std::size_t g);
   /// Declares the shards of frozen parameters, each by itself; they are then alive and zero.

@@ -137,7 +137,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
   }
 
   void visit(const Visit& v) {
-    // DeepSpeed gathers experts that ranks divide when their rows have arrived.
+    // DeepSpeed gathers what fewer ranks hold when its rows have arrived.
     for (const int m : p_.model.computed_at(v)) c_.compute.begin(m, v.kind);
     state().coordinator.visit(v, params_);
     if (v.kind != VisitKind::pre_forward) return;
@@ -163,19 +163,22 @@ class Stage3Schedule final : public DeepSpeedSteps {
   // ---- the step -------------------------------------------------------------------------------
 
   int gradient_sets() const override { return static_cast<int>(groups()); }
-  std::vector<Operand> gradients(int set) const override {
-    return {w_.read(params_.slots(static_cast<std::size_t>(set)).grad)};
-  }
-  std::vector<Operand> counted_gradients(int set) const override {
-    if (c_.counts_all()) return gradients(set);
-    return params_.counted_parts(static_cast<std::size_t>(set));
+  std::vector<Operand> gradients(int set, bool counted) const override {
+    const auto g = static_cast<std::size_t>(set);
+    const Operand all = w_.read(params_.slots(g).grad);
+    if (!counted || c_.counts_all()) return {all};
+    std::vector<Operand> parts;
+    for (const int id : params_.groups().groups()[g].params)
+      if (c_.counts(id))
+        parts.push_back(w_.read(all, params_.groups().offset_of(id), params_.shard(id)));
+    return parts;
   }
   void reduce_sum(int sum) override {
     const Dtype wire = c_.offloads() ? Dtype::fp32 : Dtype::fp64;
     const SubGroup& group = params_.groups().groups()[static_cast<std::size_t>(sum)];
-    if (c_.param(group.params[0]).holders == Holders::all)
-      return scalars_.reduce_sum(sum, wire, false);
-    scalars_.add_up(sum, wire, {p_.same_experts_group, p_.expert_group});
+    const Holders holders = c_.param(group.params[0]).holders;
+    if (holders == Holders::all) return scalars_.reduce_sum(sum, wire, false);
+    scalars_.add_up(sum, wire, {p_.group_of(holders), p_.parts_group(holders)});
   }
   std::vector<int> params_of_sums() const override {
     return scalars_.updates_of(params_.groups().groups(), sums());
@@ -203,7 +206,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
   // DeepSpeed gathers persistent parameters one by one. With one rank its joint gather does
   // nothing, but a list of one parameter, and stage3_allgather_sequential, take another path, which
   // makes a whole copy although the shard is the parameter.
-  // Experts that ranks divide come last.
+  // What fewer ranks hold comes last.
   void gather_persistent(std::vector<int> list) {
     std::stable_partition(list.begin(), list.end(),
                           [&](int id) { return c_.param(id).holders == Holders::all; });
@@ -275,8 +278,7 @@ class Stage3Schedule final : public DeepSpeedSteps {
 }  // namespace
 
 void write_deepspeed_stage3(Program& program, const Deck& deck, const Profile& profile) {
-  const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.partition_ranks(),
-                         program.mesh.ranks_of(Holders::of_experts));
+  const SubGroups groups(program.model, deck.zero.knobs.sub_group_size, program.mesh);
   for (const SubGroup& g : groups.groups()) {
     const Holders holders = program.model.params[static_cast<std::size_t>(g.params[0])].holders;
     program.partition.per_rank += g.elems;
