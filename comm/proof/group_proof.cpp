@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
 
 #include <fmt/core.h>
 
@@ -123,16 +124,17 @@ std::uint64_t GroupProof::reference(const Collective& c, std::uint64_t key) {
 std::size_t GroupProof::sent(const Collective& c) {
   const std::size_t number = records_.size();
   Record record{c, std::string(c.name), kind_of(c)};
-  std::uint64_t sent_hash = 0;
+  record.first_hash = sent_hashes_.size();
   if (c.elems > 0 && record.kind == Kind::hashes) {
     const std::int64_t bytes = c.elems * dtype_bytes(c.dtype);
+    std::uint64_t sent_hash = 0;  // if this rank sends nothing
     if (c.op == Op::all_gather) sent_hash = hash(c.send, bytes / size_, key_of(number, rank_));
     if (c.op == Op::broadcast && c.root == rank_)
       sent_hash = hash(c.send, bytes, key_of(number, 0));
+    sent_hashes_.push_back(static_cast<std::int64_t>(sent_hash));
   } else if (c.elems > 0 && record.kind == Kind::parts) {
-    record.first_part = sent_parts_.size();
     for (int r = 0; r < size_; ++r)
-      sent_parts_.push_back(static_cast<std::int64_t>(
+      sent_hashes_.push_back(static_cast<std::int64_t>(
           hash_part(c, c.send, sent_part(c, r, size_), key_of_part(number, rank_, r))));
   } else if (c.elems > 0 && record.kind == Kind::reference) {
     record.reference = reference(c, key_of(number, 0));
@@ -146,7 +148,6 @@ std::size_t GroupProof::sent(const Collective& c) {
       fold(c, offset(c.send, p * part, c.dtype), part, record.block,
            sent_.data() + record.first_sent + p * record.blocks_per_part);
   }
-  sent_hashes_.push_back(static_cast<std::int64_t>(sent_hash));
   records_.push_back(std::move(record));
   return number;
 }
@@ -177,7 +178,7 @@ void GroupProof::received(std::size_t number) {
 
 std::int64_t GroupProof::held_bytes() const {
   return static_cast<std::int64_t>(sent_.size() * sizeof(BlockSum) +
-                                   sent_parts_.size() * sizeof(std::int64_t));
+                                   sent_hashes_.size() * sizeof(std::int64_t));
 }
 
 // What each rank says of its whole step. One exchange of these is enough where nothing is wrong.
@@ -193,30 +194,31 @@ struct GroupProof::Totals {
 void GroupProof::compare(std::vector<ProofFailure>& failures) {
   ByteFold calls(key_);
   Totals own;
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    const Record& r = records_[i];
+  for (const Record& r : records_) {
     const std::array<std::int64_t, 5> call{
         static_cast<std::int64_t>(r.c.op), static_cast<std::int64_t>(r.c.dtype),
         static_cast<std::int64_t>(r.c.reduction), r.c.root, r.c.elems};
     calls.add(call.data(), sizeof call);
-    own.sent += static_cast<std::uint64_t>(sent_hashes_[i]);
-    if (r.kind == Kind::hashes) own.received += r.received_hash;
-    if (r.kind == Kind::parts) own.received_parts += r.received_hash;
+    if (hashes(r)) {
+      const bool parts = r.kind == Kind::parts;
+      const auto sent = std::span(sent_hashes_)
+                            .subspan(r.first_hash, static_cast<std::size_t>(parts ? size_ : 1));
+      for (const std::int64_t hash : sent)
+        (parts ? own.sent_parts : own.sent) += static_cast<std::uint64_t>(hash);
+      (parts ? own.received_parts : own.received) += r.received_hash;
+    }
     own.wrong_reference += is_wrong_reference(r);
   }
-  for (const std::int64_t hash : sent_parts_) own.sent_parts += static_cast<std::uint64_t>(hash);
   own.calls = calls.value();
   std::vector<Totals> ranks(static_cast<std::size_t>(size_));
   lane_.exchange(&own, ranks.data(), sizeof own);
   if (same_calls(ranks, failures)) {
     compare_hashes(ranks, failures);
-    compare_parts(ranks, failures);
     compare_blocks(failures);
     proved_ += static_cast<std::int64_t>(records_.size());
   }
   records_.clear();
   sent_hashes_.clear();
-  sent_parts_.clear();
   sent_.clear();
   received_.clear();
 }
@@ -240,42 +242,26 @@ bool GroupProof::same_calls(const std::vector<Totals>& ranks,
 }
 
 // Every rank of the group receives all of a gather and of a broadcast, so each rank's sum over the
-// step is the sum of what all sent. Only if it is not, the collectives are compared one by one.
+// step is the sum of what all sent. A part goes to one rank only, so one sum over all ranks is
+// compared. Only if a sum is not right, the collectives are compared one by one.
 void GroupProof::compare_hashes(const std::vector<Totals>& ranks,
                                 std::vector<ProofFailure>& failures) {
-  std::uint64_t sent = 0;
-  for (const Totals& r : ranks) sent += r.sent;
+  std::uint64_t sent = 0, difference = 0;
+  for (const Totals& r : ranks) sent += r.sent, difference += r.sent_parts - r.received_parts;
   const bool right = std::all_of(ranks.begin(), ranks.end(), [&](const Totals& r) {
     return r.received == sent && r.wrong_reference == 0;
   });
-  if (right) return;
+  if (right && difference == 0) return;
   add_over_ranks(lane_, Dtype::int64, sent_hashes_.data(),
                  static_cast<std::int64_t>(sent_hashes_.size()));
-  for (std::size_t i = 0; i < records_.size(); ++i) {
-    const Record& record = records_[i];
-    if (record.kind == Kind::hashes &&
-        record.received_hash != static_cast<std::uint64_t>(sent_hashes_[i]))
+  for (const Record& record : records_) {
+    const std::size_t at =
+        record.first_hash + static_cast<std::size_t>(record.kind == Kind::parts ? rank_ : 0);
+    if (hashes(record) && record.received_hash != static_cast<std::uint64_t>(sent_hashes_[at]))
       fail(record, "what was received is not what was sent", failures);
     if (is_wrong_reference(record))
       fail(record, "the result is not that of the contributions combined in rank order", failures);
   }
-}
-
-// A part goes to one rank only, so one sum over all ranks is compared; if it is not right, the sums
-// of each collective and receiving rank are.
-void GroupProof::compare_parts(const std::vector<Totals>& ranks,
-                               std::vector<ProofFailure>& failures) {
-  std::uint64_t difference = 0;
-  for (const Totals& r : ranks) difference += r.sent_parts - r.received_parts;
-  if (difference == 0) return;
-  add_over_ranks(lane_, Dtype::int64, sent_parts_.data(),
-                 static_cast<std::int64_t>(sent_parts_.size()));
-  for (const Record& record : records_)
-    if (record.kind == Kind::parts && record.c.elems > 0 &&
-        record.received_hash !=
-            static_cast<std::uint64_t>(
-                sent_parts_[record.first_part + static_cast<std::size_t>(rank_)]))
-      fail(record, "what was received is not what was sent", failures);
 }
 
 void GroupProof::compare_blocks(std::vector<ProofFailure>& failures) {

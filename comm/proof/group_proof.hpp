@@ -55,7 +55,7 @@ class GroupProof {
   }
   /// After it is done, the receive buffer still untouched: folds what this rank received.
   void received(std::size_t number);
-  /// The bytes of the sent sums and hashes of parts that wait for `compare`, which are the same on
+  /// The bytes of the sent sums and hashes that wait for `compare`, which are the same on
   /// all ranks.
   std::int64_t held_bytes() const;
 
@@ -75,9 +75,12 @@ class GroupProof {
     std::uint64_t received_hash = 0, reference = 0;
     std::int64_t block = 1, blocks_per_part = 0;  // Kind::blocks
     std::size_t first_sent = 0, first_received = 0;
-    std::size_t first_part = 0;  // Kind::parts
+    std::size_t first_hash = 0;  // Kind::hashes, and Kind::parts: of as many as there are ranks
   };
   Kind kind_of(const Collective& c) const;
+  static bool hashes(const Record& r) {
+    return r.c.elems > 0 && (r.kind == Kind::hashes || r.kind == Kind::parts);
+  }
   std::uint64_t key_of(std::size_t number, std::int64_t part) const;
   std::uint64_t hash(const void* data, std::int64_t bytes, std::uint64_t key);
   std::uint64_t hash_part(const Collective& c, const void* data, const Part& part,
@@ -94,7 +97,6 @@ class GroupProof {
   bool is_wrong_reference(const Record& record) const;
   bool same_calls(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures) const;
   void compare_hashes(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures);
-  void compare_parts(const std::vector<Totals>& ranks, std::vector<ProofFailure>& failures);
   void compare_blocks(std::vector<ProofFailure>& failures);
   void judge_blocks(const Record& record, std::vector<ProofFailure>& failures) const;
   void fail(const Record& record, const std::string& what,
@@ -108,8 +110,7 @@ class GroupProof {
   std::uint64_t key_ = 0;
   Weights weights_{};
   std::vector<Record> records_;
-  std::vector<std::int64_t> sent_hashes_;  // by record; 0 where it sends nothing that is hashed
-  std::vector<std::int64_t> sent_parts_;   // by record of Kind::parts and receiving rank
+  std::vector<std::int64_t> sent_hashes_;  // by record and, of Kind::parts, receiving rank
   std::vector<BlockSum> sent_, received_;
   std::vector<char> buffer_, rows_;
   std::int64_t proved_ = 0;
