@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iterator>
-#include <map>
 #include <stdexcept>
-#include <tuple>
 #include <utility>
 
 #include <fmt/core.h>
@@ -15,10 +13,6 @@ namespace {
 
 [[noreturn]] void wrong(const std::string& what) {
   throw std::invalid_argument(what);
-}
-
-bool same(const TensorSlice& a, const TensorSlice& b) {
-  return a == b || (!a.cuts() && !b.cuts());
 }
 
 // Calls `f(i, at, n, done)` for each parameter i that has elements of [first, first + elems): they
@@ -39,10 +33,13 @@ void for_each_param(const std::vector<std::int64_t>& firsts, const ModelView& vi
 
 }  // namespace
 
-StoredLayout::Numbered StoredLayout::numbered(ModelView view) {
+// A whole parameter is a slice of one row.
+StoredLayout::Numbered StoredLayout::numbered(ModelView view) const {
   Numbered n{std::move(view), {}, {}};
   std::int64_t first = 0;
-  for (const ParamInWhole& p : n.view) {
+  for (ParamInWhole& p : n.view) {
+    const std::int64_t all = params_[static_cast<std::size_t>(p.param)].elems;
+    if (!p.slice.cuts()) p.slice = {0, all, all};
     n.firsts.push_back(first);
     first += p.elems;
   }
@@ -51,10 +48,6 @@ StoredLayout::Numbered StoredLayout::numbered(ModelView view) {
 
 StoredLayout::Piece StoredLayout::rectangle(const ParamInWhole& part, const WholeParam& whole) {
   const TensorSlice& s = part.slice;
-  if (!s.cuts()) {
-    if (part.elems != whole.elems) wrong(fmt::format("a part of parameter {}", part.param));
-    return {s, part.elems, 0, 0, whole.elems, whole.elems};
-  }
   const auto require = [&](bool good) {
     if (!good) wrong(fmt::format("a piece of parameter {}", part.param));
   };
@@ -68,18 +61,14 @@ StoredLayout::Piece StoredLayout::rectangle(const ParamInWhole& part, const Whol
 
 // Parts of several views may have the same piece.
 void StoredLayout::add_pieces(std::vector<Numbered>& views) {
-  std::map<std::tuple<std::int64_t, std::int64_t, std::int64_t, std::int64_t>, std::size_t> known;
   for (Numbered& n : views)
     for (const ParamInWhole& p : n.view) {
       WholeParam& whole = params_[static_cast<std::size_t>(p.param)];
       const Piece piece = rectangle(p, whole);
-      const auto [it, added] = known.try_emplace(
-          {p.param, piece.row * piece.pitch + piece.column, piece.width, piece.pitch},
-          whole.pieces.size());
-      if (added) whole.pieces.push_back(piece);
-      if (whole.pieces[it->second].elems != p.elems)
-        wrong(fmt::format("a piece of parameter {}", p.param));
-      n.pieces.push_back(it->second);
+      auto known = std::ranges::find(whole.pieces, p.slice, &Piece::slice);
+      if (known == whole.pieces.end()) known = whole.pieces.insert(known, piece);
+      if (known->elems != p.elems) wrong(fmt::format("a piece of parameter {}", p.param));
+      n.pieces.push_back(static_cast<std::size_t>(known - whole.pieces.begin()));
     }
 }
 
@@ -193,9 +182,8 @@ void StoredLayout::find(std::int64_t first, std::int64_t elems, const TakeRange&
                    const ParamInWhole& mine = reader_.view[i];
                    const WholeParam& param = params_[static_cast<std::size_t>(mine.param)];
                    for (const Piece& piece : param.pieces)
-                     if (same(piece.slice, mine.slice) && piece.elems == mine.elems)
+                     if (piece.slice == mine.slice && piece.elems == mine.elems)
                        return from_piece(piece, at, n, first + done);
-                   if (!mine.slice.cuts()) return from_whole(param, at, n, first + done);
                    const TensorSlice& s = mine.slice;
                    for (std::int64_t some = 0, had = 0; had < n; had += some) {
                      const std::int64_t in_row = (at + had) % s.width;

@@ -63,7 +63,7 @@ class StoredLayout {
     std::vector<std::size_t> pieces;
   };
 
-  static Numbered numbered(ModelView view);
+  Numbered numbered(ModelView view) const;
   static Piece rectangle(const ParamInWhole& part, const WholeParam& whole);
   void add_pieces(std::vector<Numbered>& views);
   void add_part(const CheckpointPart& part, int index, const Numbered& view);
