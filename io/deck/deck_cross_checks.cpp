@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/core.h>
@@ -151,27 +152,22 @@ void check_axis(const Deck& deck, const MeshAxis& axis, const std::string& lacki
   if (!traits(deck.run.schedule).follows_deepspeed)
     refuse("it is modelled under run.schedule \"deepspeed\"");
   if (!lacking.empty()) refuse(lacking);
-  if (deck.run.compute != Compute::train) refuse("run.compute \"none\"");
-  if (is_muon(deck.zero.optimizer.type)) refuse("the optimizer Muon");
-  if (deck.model.fit) refuse("model.fit");
-  if (deck.run.activation_checkpointing && deck.run.reentrant)
-    refuse("re-entrant activation checkpointing");
+  const RunSpec& run = deck.run;
   const ZeroSpec& z = deck.zero;
-  if (uses_bf16_optimizer(z.stage, z.precision.model, z.precision.grad_accum,
-                          z.offload_optimizer.enabled))
-    refuse("bf16 parameters and data_types.grad_accum_dtype fp32 at stage 1");
-  if (z.precision.autocast.dtype) refuse("torch_autocast");
-  // DeepSpeed makes these groups of neighbours in the world, which are no ranks of one partition.
-  if (z.stage == 3 && z.knobs.hpz_partition_size > 1) refuse("zero_hpz_partition_size");
-  if (z.knobs.quantized_weights || z.knobs.quantized_gradients) refuse("quantized communication");
-}
-
-// What is not modelled beside experts that ranks divide at stage 3; empty if nothing is.
-std::string unspreadable_shards(const Deck& deck) {
-  const ZeroKnobs& knobs = deck.zero.knobs;
-  if (knobs.use_all_reduce_for_fetch_params) return "use_all_reduce_for_fetch_params";
-  if (!(knobs.leaves == LeafModules{})) return "leaf_module";
-  return {};
+  const bool bf16_optimizer = uses_bf16_optimizer(
+      z.stage, z.precision.model, z.precision.grad_accum, z.offload_optimizer.enabled);
+  const std::pair<bool, const char*> rules[] = {
+      {run.compute != Compute::train, "run.compute \"none\""},
+      {is_muon(z.optimizer.type), "the optimizer Muon"},
+      {deck.model.fit.has_value(), "model.fit"},
+      {run.activation_checkpointing && run.reentrant, "re-entrant activation checkpointing"},
+      {bf16_optimizer, "bf16 parameters and data_types.grad_accum_dtype fp32 at stage 1"},
+      {z.precision.autocast.dtype.has_value(), "torch_autocast"},
+      // DeepSpeed makes these groups of neighbours in the world, which share no partition.
+      {z.stage == 3 && z.knobs.hpz_partition_size > 1, "zero_hpz_partition_size"},
+      {z.knobs.quantized_weights || z.knobs.quantized_gradients, "quantized communication"}};
+  for (const auto& [broken, what] : rules)
+    if (broken) refuse(what);
 }
 
 // What is refused if ranks divide layers as well as experts.
@@ -196,10 +192,11 @@ void check_folding(const Deck& deck, const MeshAxis& tensors, const Origin& orig
 void check_experts(const Deck& deck, const MeshAxis& tensors, const MeshAxis& axis,
                    const Origin& origin) {
   const ZeroSpec& z = deck.zero;
-  const std::string model = unspreadable(deck.model, axis.ranks);
-  const std::string lacking = !model.empty() ? model
-                              : z.stage == 3 ? unspreadable_shards(deck)
-                                             : "";
+  std::string lacking = unspreadable(deck.model, axis.ranks);
+  if (lacking.empty() && z.stage == 3)
+    lacking = z.knobs.use_all_reduce_for_fetch_params ? "use_all_reduce_for_fetch_params"
+              : !(z.knobs.leaves == LeafModules{})    ? "leaf_module"
+                                                      : "";
   check_axis(deck, axis, lacking, origin);
   if (tensors.ranks > 1) check_folding(deck, tensors, origin);
   if (z.stage == 0 && z.precision.model == Dtype::fp32 && z.gradient_clipping > 0)
@@ -207,12 +204,11 @@ void check_experts(const Deck& deck, const MeshAxis& tensors, const MeshAxis& ax
                         "at stage 0 in fp32 DeepSpeed averages norms of ranks with other experts: "
                         "set it to 0 (its default is 1.0), or another stage or type");
   if (z.stage == 0) return;
-  if (!z.knobs.reduce_scatter)
-    origin.refuse("deepspeed.zero_optimization.reduce_scatter", false,
-                  "DeepSpeed needs it for experts: set it to true");
-  if (!z.knobs.contiguous_gradients)
-    origin.refuse("deepspeed.zero_optimization.contiguous_gradients", false,
-                  "DeepSpeed needs it for experts: set it to true");
+  for (const auto& [given, key] : {std::pair(z.knobs.reduce_scatter, "reduce_scatter"),
+                                   std::pair(z.knobs.contiguous_gradients, "contiguous_gradients")})
+    if (!given)
+      origin.refuse(std::string("deepspeed.zero_optimization.") + key, false,
+                    "DeepSpeed needs it for experts: set it to true");
 }
 
 // What DeepSpeed 0.19.8 says to divided samples beside another axis. Without the mpu of Ulysses it

@@ -51,26 +51,25 @@ struct Climb {
 
 // One more micro-batch of each climb. Returns what was evaluated, in the order of the climbs.
 std::vector<Candidate> advance(const AdviseCase& question, const Deck& deck,
-                               std::vector<Climb*>& climbs) {
+                               std::vector<Climb>& climbs) {
   std::vector<DeckChanges> changes;
-  for (Climb* c : climbs) {
-    c->choice.micro = c->micros[c->next];
-    changes.push_back(changes_of(deck, c->space, c->choice));
+  for (Climb& c : climbs) {
+    c.choice.micro = c.micros[c.next];
+    changes.push_back(changes_of(deck, c.space, c.choice));
   }
   std::vector<Candidate> results = evaluate_all(question, changes, false);
-  for (std::size_t i = 0; i < climbs.size(); ++i) climbs[i]->take(results[i]);
-  std::erase_if(climbs, [](const Climb* c) { return c->ended(); });
+  for (std::size_t i = 0; i < climbs.size(); ++i) climbs[i].take(results[i]);
   return results;
 }
 
 std::vector<Climb> climbs_of(const CandidateSpace& space, const std::vector<ParallelSpec>& degrees,
-                             Offload kind, bool recomputes) {
+                             Offload kind) {
   std::vector<Climb> climbs;
   for (const ParallelSpec& p : degrees)
     for (int stage = 0; stage <= 3; ++stage) {
       if (!has(kind, Schedule::deepspeed, stage, space)) continue;
       // At stage 3, experts are modelled without recomputation.
-      const bool again = recomputes && !(stage == 3 && p.expert > 1);
+      const bool again = !(stage == 3 && p.expert > 1);
       Climb climb{space, {Schedule::deepspeed, stage, kind, 1, again}, {}};
       climb.space.parallel = p;
       climb.space.own_micro = 0;
@@ -80,20 +79,17 @@ std::vector<Climb> climbs_of(const CandidateSpace& space, const std::vector<Para
   return climbs;
 }
 
-// The fastest climbs of those that go on, and the fastest of each stage.
-std::vector<Climb*> fastest_climbs(std::vector<Climb>& all) {
-  std::vector<Climb*> going;
-  for (Climb& c : all)
-    if (c.step_s > 0) going.push_back(&c);
-  std::ranges::stable_sort(going,
-                           [](const Climb* a, const Climb* b) { return a->step_s < b->step_s; });
-  std::vector<Climb*> chosen;
+// Keeps the fastest climbs of those that have a step, and the fastest of each stage.
+void keep_fastest(std::vector<Climb>& climbs) {
+  std::erase_if(climbs, [](const Climb& c) { return c.step_s <= 0; });
+  std::ranges::stable_sort(climbs, {}, &Climb::step_s);
   std::set<int> stages;
-  for (Climb* c : going)
-    if (const bool first = stages.insert(c->choice.stage).second;
-        first || chosen.size() < most_climbs)
-      chosen.push_back(c);
-  return chosen;
+  std::size_t kept = 0;
+  std::erase_if(climbs, [&](const Climb& c) {
+    const bool keeps = stages.insert(c.choice.stage).second || kept < most_climbs;
+    kept += keeps;
+    return !keeps;
+  });
 }
 
 }  // namespace
@@ -126,21 +122,19 @@ std::vector<Candidate> try_degrees(const AdviseCase& question, const Deck& deck,
       if (c.fits || c.missing_bytes > 0) all.push_back(std::move(c));
   };
   for (const Offload kind : {Offload::none, Offload::optimizer, Offload::all}) {
-    std::vector<Climb> climbs = climbs_of(space, degrees, kind, true);
-    std::vector<Climb*> going;
-    for (Climb& c : climbs) going.push_back(&c);
-    if (!going.empty()) keep(advance(question, deck, going));
-    std::vector<Climb*> hopeful = fastest_climbs(climbs);
-    std::vector<Climb> without;  // recomputation
-    for (const Climb* c : hopeful)
-      if (c->choice.recomputes) {
-        without.push_back(*c);
-        without.back().choice.recomputes = false;
-        without.back().next = 0, without.back().step_s = 0;
-      }
-    std::erase_if(hopeful, [](const Climb* c) { return c->ended(); });
-    for (Climb& c : without) hopeful.push_back(&c);
-    while (!hopeful.empty()) keep(advance(question, deck, hopeful));
+    std::vector<Climb> climbs = climbs_of(space, degrees, kind);
+    if (climbs.empty()) continue;
+    keep(advance(question, deck, climbs));
+    keep_fastest(climbs);
+    for (std::size_t i = 0, n = climbs.size(); i < n; ++i) {
+      if (!climbs[i].choice.recomputes) continue;
+      Climb& without = climbs.emplace_back(climbs[i]);  // recomputation
+      without.choice.recomputes = false;
+      without.next = 0, without.step_s = 0;
+    }
+    const auto ended = [](const Climb& c) { return c.ended(); };
+    for (std::erase_if(climbs, ended); !climbs.empty(); std::erase_if(climbs, ended))
+      keep(advance(question, deck, climbs));
     if (std::ranges::any_of(all, &Candidate::fits)) break;
   }
   return all;

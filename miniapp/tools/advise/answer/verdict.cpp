@@ -126,11 +126,11 @@ std::string what_the_deck_gives(const Advice& a) {
 
 // What is divided, in words: "tensors over 2 and experts over 4 ranks".
 std::string division_of(const Candidate& c) {
-  const auto [tensors, samples, experts] = c.parallel.axes();
+  constexpr const char* names[] = {"tensors", "samples", "experts"};
   std::vector<std::string> parts;
-  if (tensors.ranks > 1) parts.push_back(fmt::format("tensors over {}", tensors.ranks));
-  if (samples.ranks > 1) parts.push_back(fmt::format("samples over {}", samples.ranks));
-  if (experts.ranks > 1) parts.push_back(fmt::format("experts over {}", experts.ranks));
+  const auto axes = c.parallel.axes();
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].ranks > 1) parts.push_back(fmt::format("{} over {}", names[i], axes[i].ranks));
   return join(parts, " and ") + " ranks";
 }
 
