@@ -6,7 +6,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
-#include <core/plan/model/module_granularity.hpp>
+#include <core/plan/deepspeed/stage3/leaf_modules.hpp>
 #include <core/plan/partition/sub_groups.hpp>
 #include <core/text.hpp>
 #include <io/deepspeed/config.hpp>

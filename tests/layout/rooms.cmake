@@ -46,7 +46,7 @@ set(layout_rooms
   "io/data: core core/plan/deck"
   "io/deepspeed/schema: core core/plan/deck io/json io/keys"
   "io/hf: core core/plan/deck io/json io/keys io/deepspeed/schema"
-  "io/deepspeed: core core/plan/deck core/plan/model core/plan/partition io/json io/keys io/deepspeed/schema"
+  "io/deepspeed: core core/plan/deck core/plan/model core/plan/partition core/plan/deepspeed/stage3 io/json io/keys io/deepspeed/schema"
   "io/deck: core core/plan/deck core/plan/write io/json io/keys io/files io/deepspeed io/deepspeed/schema io/hf"
   "io/machine: core core/plan/deck core/plan/price io/json io/keys"
   "io/archive: core io/files"

@@ -173,7 +173,7 @@ constexpr bool uses_bf16_optimizer(int stage, Dtype model, Dtype grad_accum, boo
 
 /// Which modules stage 3 gathers together with all that lies in them: by the name of their class,
 /// alone or behind that of its Python module, by their own name, by its end, or by their
-/// granularity in elements (module_granularity.hpp), up to which the outermost ones are taken.
+/// granularity in elements (leaf_modules.hpp), up to which the outermost ones are taken.
 struct LeafModules {
   std::vector<std::string> classes = {
       "transformers.models.mixtral.modeling_mixtral.MixtralSparseMoeBlock",

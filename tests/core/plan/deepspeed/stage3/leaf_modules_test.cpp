@@ -11,7 +11,6 @@
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/deepspeed/stage3/leaf_modules.hpp>
 #include <core/plan/interpret/check.hpp>
-#include <core/plan/model/module_granularity.hpp>
 #include <tests/support/programs.hpp>
 
 namespace shardmark::test::leaf_modules_test {
