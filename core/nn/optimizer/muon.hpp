@@ -8,6 +8,7 @@
 #include <span>
 
 #include <core/nn/kernels/storage.hpp>
+#include <core/plan/deck/optimizers.hpp>
 #include <core/plan/model/muon_sizes.hpp>
 
 namespace shardmark {

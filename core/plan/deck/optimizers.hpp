@@ -101,4 +101,20 @@ constexpr bool has_moment(Optimizer optimizer, State state) {
   return std::ranges::find(moments, state) != moments.end();
 }
 
+/// The type in which Newton-Schulz iterations run: DeepSpeed's methods `gram` and `standard` differ
+/// in it too.
+constexpr Dtype newton_schulz_type(Optimizer muon) {
+  return muon == Optimizer::muon ? Dtype::fp16 : Dtype::bf16;
+}
+
+/// Whether the iterations run on the Gram matrix instead of the matrix itself: on rectangular
+/// matrices, where this is less work.
+constexpr bool iterates_on_gram(Optimizer muon, std::int64_t rows, std::int64_t cols) {
+  return muon == Optimizer::muon && rows != cols;
+}
+
+inline constexpr int newton_schulz_steps = 5;
+/// The step before which the method `gram` makes its Gram matrix anew.
+inline constexpr int gram_restart = 2;
+
 }  // namespace shardmark

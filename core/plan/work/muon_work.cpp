@@ -2,7 +2,7 @@
 // The work of Muon's update of a matrix, in the order of core/nn/optimizer/muon.cpp.
 #include <algorithm>
 
-#include <core/plan/model/muon_sizes.hpp>
+#include <core/plan/deck/optimizers.hpp>
 #include <core/plan/work/work.hpp>
 
 namespace shardmark {
