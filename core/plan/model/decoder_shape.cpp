@@ -2,8 +2,10 @@
 // The shape of a decoder, from its description: modules in registration order, which the names
 // nest, and their tensors.
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
+#include <span>
 
 #include <core/plan/deck/decoder_modules.hpp>
 #include <core/plan/model/shape_builder.hpp>
@@ -198,17 +200,11 @@ class DecoderBuilder {
       }
     }
   }
-  // The place of a module in the calls of its unit; -1 if the layer does not call it.
+  // The place of a module in the calls of its layer, or among those outside of layers; -1 if the
+  // layer does not call it.
   int place_of(Role role, std::int64_t layer) const {
-    switch (role) {
-      case Role::token_embedding:
-      case Role::final_norm: return 0;
-      case Role::position_embedding:
-      case Role::head: return 1;
-      case Role::embedding_norm: return 2;
-      default: break;
-    }
-    const std::vector<Role>& calls = calls_[has_experts(decoder_, layer) ? 1 : 0];
+    std::span<const Role> calls = ends_;
+    if (layer >= 0) calls = calls_[has_experts(decoder_, layer)];
     const auto call = std::ranges::find(calls, role);
     return call == calls.end() ? -1 : static_cast<int>(call - calls.begin());
   }
@@ -252,26 +248,22 @@ class DecoderBuilder {
     if (role == Role::sinks) return b_.param(name + ".sinks", {spec_.heads}, Init::zeros);
     const int tensors = tensors_of(decoder_, role);
     const Width w = width_of(spec_, role);
-    const bool embedding = role == Role::token_embedding || role == Role::position_embedding;
-    if (embedding) {
-      const bool bare = spec_.family != Family::decoder;
-      b_.param(bare ? name : name + ".weight", {w.out, w.in}, Init::uniform, decoder_.init_std);
-    } else if (is_linear(role)) {
-      const bool last =
-          role == Role::attn_proj || role == Role::mlp_proj || role == Role::shared_down;
-      const double std_dev = last ? last_std() : decoder_.init_std;
-      const bool turned = decoder_.in_out && role != Role::head;
-      b_.param(name + ".weight", turned ? std::vector{w.in, w.out} : std::vector{w.out, w.in},
-               Init::uniform, std_dev);
-      cut(role, w.in);
-      if (tensors > 1) {
-        b_.param(name + ".bias", {w.out}, Init::zeros);
-        if (cut_of(spec_, role) == ProductCut::columns) cut(role, 1);
-      }
-    } else {
+    if (w.in == 0) {  // a norm
       const Init ones = decoder_.norm.unit_offset ? Init::zeros : Init::ones;
       if (tensors > 0) b_.param(name + ".weight", {w.out}, ones);
-      if (tensors > 1) b_.param(name + ".bias", {w.out}, Init::zeros);
+    } else {
+      const bool last =
+          role == Role::attn_proj || role == Role::mlp_proj || role == Role::shared_down;
+      const bool turned = decoder_.in_out && is_linear(role) && role != Role::head;
+      const bool bare = spec_.family != Family::decoder && !is_linear(role);  // of embeddings
+      b_.param(bare ? name : name + ".weight",
+               turned ? std::vector{w.in, w.out} : std::vector{w.out, w.in}, Init::uniform,
+               last ? last_std() : decoder_.init_std);
+      cut(role, w.in);
+    }
+    if (tensors > 1) {
+      b_.param(name + ".bias", {w.out}, Init::zeros);
+      if (cut_of(spec_, role) == ProductCut::columns) cut(role, 1);
     }
   }
   // Notes which part of the whole the last parameter is, whose rows are outputs of `in` elements.
@@ -290,7 +282,9 @@ class DecoderBuilder {
   const ModelSpec& spec_;
   const Decoder& decoder_;
   ShapeBuilder b_;
-  std::vector<Role> calls_[2];  // of blocks without and with experts
+  const std::vector<Role> calls_[2];  // of blocks without and with experts
+  static constexpr std::array ends_{Role::token_embedding, Role::position_embedding,
+                                    Role::embedding_norm, Role::final_norm, Role::head};
   std::map<std::string, int> containers_;
   std::map<int, int> bare_calls_;  // by the order of the module that is called before
 };

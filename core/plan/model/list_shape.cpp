@@ -2,6 +2,7 @@
 // Models of family `list`: the deck names the modules, and the dots in their names give containers.
 #include <algorithm>
 #include <map>
+#include <span>
 
 #include <core/error.hpp>
 #include <core/plan/model/shape_builder.hpp>
@@ -30,7 +31,8 @@ class ListBuilder {
 
   ModelShape build() {
     for (const ListModule& m : spec_.modules) add(m);
-    drop_empty_units();
+    if (b_.shape().units.empty())
+      throw DeckError("model.modules: no module has parameters: list at least one");
     mark_uses();
     map_visits();
     return std::move(b_.shape());
@@ -65,7 +67,8 @@ class ListBuilder {
   }
 
   // The units of a list are the outermost containers with all that they hold, and all other
-  // modules.
+  // modules, if they have parameters of their own: an empty container or a single alias has nothing
+  // to shard.
   void open_unit(const ListModule& m) {
     if (!container_.empty() && inside(m.name, container_)) return;
     for (const std::string& closed : containers_)
@@ -74,7 +77,15 @@ class ListBuilder {
                         ": list what a container holds right after it");
     container_ = m.numels.empty() ? m.name : std::string{};
     if (!container_.empty()) containers_.push_back(container_);
-    b_.unit(m.name, UnitKind::list);
+    const auto rest = std::span(spec_.modules).subspan(&m - spec_.modules.data());
+    const auto shards = [&](const ListModule& of) {
+      const bool in_unit = &of == &m || (!container_.empty() && inside(of.name, container_));
+      return in_unit && !of.numels.empty() && !owner_of_.contains(of.name);
+    };
+    if (std::ranges::any_of(rest, shards))
+      b_.unit(m.name, UnitKind::list);
+    else
+      b_.select_unit(-1);
   }
 
   void add_params(const std::string& name, const ListModule& m) {
@@ -94,28 +105,8 @@ class ListBuilder {
                       ": no module of that name with parameters is listed before " + m.name);
     const int owner_unit = b_.shape().params[owner->first_param].unit;
     b_.alias(m.name, Role::list, parent, owner->first_param, owner->param_count);
-    if (owner_unit != static_cast<int>(b_.shape().units.size()) - 1)
-      b_.shape().units.back().also_reads.push_back(owner_unit);
-  }
-
-  // A unit without parameters of its own (an empty container, a single alias) has nothing to shard.
-  void drop_empty_units() {
-    ModelShape& shape = b_.shape();
-    std::vector<int> new_index(shape.units.size(), -1);
-    std::vector<Unit> kept;
-    for (std::size_t u = 0; u < shape.units.size(); ++u) {
-      if (shape.units[u].param_count == 0) continue;
-      new_index[u] = static_cast<int>(kept.size());
-      kept.push_back(std::move(shape.units[u]));
-    }
-    for (Unit& u : kept)
-      for (int& r : u.also_reads) r = new_index[r];
-    for (Param& p : shape.params) p.unit = new_index[p.unit];
-    for (Module& m : shape.modules)
-      if (m.unit >= 0) m.unit = new_index[m.unit];
-    shape.units = std::move(kept);
-    if (shape.units.empty())
-      throw DeckError("model.modules: no module has parameters: list at least one");
+    const int unit = b_.last().unit;
+    if (unit >= 0 && unit != owner_unit) b_.current_unit().also_reads.push_back(owner_unit);
   }
 
   // A list that gives the order of its gradients leaves out those that no backward makes.

@@ -35,13 +35,12 @@ std::vector<int> ModelShape::computed_at(const Visit& v) const {
 
 std::vector<int> ModelShape::computing(VisitKind kind) const {
   std::vector<int> order;
-  bool in_backward = false;
-  for (const Visit& v : visits) {
-    in_backward = in_backward || v.kind == VisitKind::pre_backward;
-    const bool again = kind == VisitKind::pre_forward && in_backward;  // a recomputation
-    if (v.kind == kind && !again)
-      for (const int m : computed_at(v)) order.push_back(m);
-  }
+  const auto backward = std::ranges::find(visits, VisitKind::pre_backward, &Visit::kind);
+  // What runs forward after that is a recomputation.
+  const auto end = kind == VisitKind::pre_forward ? backward : visits.end();
+  for (auto v = visits.begin(); v != end; ++v)
+    if (v->kind == kind)
+      for (const int m : computed_at(*v)) order.push_back(m);
   return order;
 }
 

@@ -49,8 +49,7 @@ class ShapeBuilder {
     shape_.params.push_back(std::move(p));
   }
   void unit(std::string name, UnitKind kind) {
-    shape_.units.push_back(
-        {std::move(name), kind, static_cast<int>(shape_.params.size()), 0, 0, shape_.elems, {}});
+    shape_.units.push_back({.name = std::move(name), .kind = kind, .also_reads = {}});
     unit_ = static_cast<int>(shape_.units.size()) - 1;
   }
   // What is added from here on belongs to the unit, which exists.
