@@ -21,7 +21,7 @@ device::AttentionInput input_of(const TransformerDims& dims, const QueryKeyValue
 
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
-                       std::byte*, const AttentionForwardScratch&, std::span<std::byte>,
+                       std::byte*, const AttentionScratch&, std::span<std::byte>,
                        const float* sinks) {
   device::attention_forward(device::stream_of(ctx.space), shape_of(dims), input_of(dims, in),
                             out.data, logsumexp, sinks);
@@ -32,7 +32,7 @@ void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<ConstStored>& in, ConstStored out,
                         const float* logsumexp, ConstStored dout,
                         const QueryKeyValue<Stored>& gradient, std::byte* scratch,
-                        const AttentionBackwardScratch& layout, std::span<std::byte>,
+                        const AttentionScratch& layout, std::span<std::byte>,
                         const SinkGradients& sinks) {
   const device::Stream stream = device::stream_of(ctx.space);
   const device::AttentionShape shape = shape_of(dims);

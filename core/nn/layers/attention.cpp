@@ -155,8 +155,8 @@ struct Sums {
 template<class T>
 void backward(const Context& ctx, const TransformerDims& dims, const QueryKeyValue<const T*>& in,
               const T* out, const float* logsumexp, const T* dout,
-              const QueryKeyValue<T*>& gradient, std::byte* scratch,
-              const AttentionBackwardScratch& layout, const Products<T>& product) {
+              const QueryKeyValue<T*>& gradient, std::byte* scratch, const AttentionScratch& layout,
+              const Products<T>& product) {
   const std::int64_t h = dims.q_dim(), d = dims.head_dim(), group = dims.heads / dims.kv_heads;
   const std::int64_t ld_q = in.ld_q, ld_kv = in.ld_kv;
   auto *scores = part<float>(scratch, layout.scores),
@@ -211,7 +211,7 @@ QueryKeyValue<T*> typed(const QueryKeyValue<Stored>& x) {
 
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
-                       std::byte* scratch, const AttentionForwardScratch& layout,
+                       std::byte* scratch, const AttentionScratch& layout,
                        std::span<std::byte> gemm_scratch, const float* sinks) {
   with_storage(dims.dtype, [&](auto type) {
     using T = decltype(type);
@@ -224,7 +224,7 @@ void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<ConstStored>& in, ConstStored out,
                         const float* logsumexp, ConstStored dout,
                         const QueryKeyValue<Stored>& gradient, std::byte* scratch,
-                        const AttentionBackwardScratch& layout, std::span<std::byte> gemm_scratch,
+                        const AttentionScratch& layout, std::span<std::byte> gemm_scratch,
                         const SinkGradients& sinks) {
   with_storage(dims.dtype, [&](auto type) {
     using T = decltype(type);

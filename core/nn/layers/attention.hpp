@@ -31,7 +31,7 @@ struct QueryKeyValue {
 /// null if there are none.
 void attention_forward(const Context& ctx, const TransformerDims& dims,
                        const QueryKeyValue<ConstStored>& in, Stored out, float* logsumexp,
-                       std::byte* scratch, const AttentionForwardScratch& layout,
+                       std::byte* scratch, const AttentionScratch& layout,
                        std::span<std::byte> gemm_scratch, const float* sinks = nullptr);
 
 /// The sinks, and their gradients, which backward writes; null if there are none.
@@ -46,7 +46,7 @@ void attention_backward(const Context& ctx, const TransformerDims& dims,
                         const QueryKeyValue<ConstStored>& in, ConstStored out,
                         const float* logsumexp, ConstStored dout,
                         const QueryKeyValue<Stored>& gradient, std::byte* scratch,
-                        const AttentionBackwardScratch& layout, std::span<std::byte> gemm_scratch,
+                        const AttentionScratch& layout, std::span<std::byte> gemm_scratch,
                         const SinkGradients& sinks = {});
 
 }  // namespace shardmark

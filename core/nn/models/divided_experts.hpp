@@ -8,16 +8,14 @@
 #include <core/nn/layers/activation.hpp>
 #include <core/nn/layers/divided_experts.hpp>
 #include <core/nn/models/expert_products.hpp>
-#include <core/plan/model/block_sizes.hpp>
 
 namespace shardmark {
 
 /// One call of the experts, whose input is `x` and whose routes are made.
-class DividedExperts : public ModuleCall {
+class DividedExperts : public BlockCall {
  public:
-  DividedExperts(const ModuleCall& call, const MixtureSaved& saved, const Routes& routes,
-                 ConstStored x)
-      : ModuleCall(call), moe_(call.decoder.moe), s_(saved), routes_(routes), x_(x) {}
+  DividedExperts(const BlockCall& call, const Routes& routes, ConstStored x)
+      : BlockCall(call), routes_(routes), x_(x) {}
 
   void forward_begin() const {
     if (divided()) place_in_lanes(ctx, routes_, lanes());
@@ -31,29 +29,24 @@ class DividedExperts : public ModuleCall {
                  {b.pair_tokens, b.pair_choices, pair_weights(), b.lane_pairs});
   }
 
-  void forward(const Scratch& scratch, const MixtureForwardWorkspace& w) const {
+  void forward() const {
+    const Scratch scratch = this->scratch();
     const std::int64_t f = moe_.ffn;
-    const Stored sorted = scratch[w.rows], act = scratch[w.act], arrived = saved(s_.arrived);
+    const Stored sorted = scratch[w_.rows], act = scratch[w_.act], arrived = saved(s_.arrived);
     const Stored gate = saved(s_.gate), up = saved(s_.up);
     arrange_arrivals(ctx, arrivals(0), b.counts_received);
-    const std::vector<std::int32_t> starts = this->starts();
-    const ExpertArrivals by = arrivals(starts.back());
+    const ExpertProducts products = this->products();
+    const ExpertArrivals by = arrivals(products.rows());
     if (moe_.routing == Routing::balanced && by.rows != arriving_pairs(dims))
       throw PlanError(
           fmt::format("experts: {} rows arrived where the plan has {}: the ranks do not "
                       "route alike",
                       by.rows, arriving_pairs(dims)));
     sort_arrivals(ctx, by, h, away(), arrived);
-    for_each_used_expert(*this, scratch, starts, [&](const ExpertRows& e) {
-      const ConstStored x = arrived.at(e.first * h);
-      e.product.forward(h, f, x, t.weight.at(e.expert * f * h), nullptr, gate.at(e.first * f));
-      e.product.forward(h, f, x, t.up.at(e.expert * f * h), nullptr, up.at(e.first * f));
-    });
+    products.forward(gate_, arrived, gate);
+    products.forward(up_, arrived, up);
     gated_forward(ctx, decoder.mlp.activation, {by.rows, f, f}, gate, up, act);
-    for_each_used_expert(*this, scratch, starts, [&](const ExpertRows& e) {
-      e.product.forward(f, h, act.at(e.first * f), t.down.at(e.expert * h * f), nullptr,
-                        sorted.at(e.first * h));
-    });
+    products.forward(down_, act, sorted);
     unsort_arrivals(ctx, by, h, sorted, away());
   }
 
@@ -65,43 +58,34 @@ class DividedExperts : public ModuleCall {
 
   /// `dy` is the gradient of the mixture's output. Backward adds to `dx` if `add`, and otherwise
   /// overwrites it.
-  void backward_begin(const Scratch& scratch, const MixtureBackwardWorkspace& w,
-                      ConstStored dy) const {
+  void backward_begin(ConstStored dy) const {
     weigh_gradients(ctx, routes_, lanes(), h, dy, saved(s_.returned), home(),
-                    divided() ? pair_weights() : Stored{Dtype::fp32, scratch.fp32(w.dweights)});
+                    divided() ? pair_weights() : Stored{Dtype::fp32, scratch().fp32(w_.dweights)});
   }
 
-  void backward(const Scratch& scratch, const MixtureBackwardWorkspace& w) const {
-    const std::int64_t f = moe_.ffn, matrix = h * f;
-    const std::vector<std::int32_t> starts = this->starts();
-    const ExpertArrivals by = arrivals(starts.back());
-    const Stored sorted = scratch[w.rows], act = scratch[w.act], arrived = saved(s_.arrived);
-    const Stored dgate = scratch[w.dgate_up], dup = scratch[w.dup];
+  void backward() const {
+    const Scratch scratch = this->scratch();
+    const std::int64_t f = moe_.ffn;
+    const ExpertProducts products = this->products();
+    const ExpertArrivals by = arrivals(products.rows());
+    const Stored sorted = scratch[w_.rows], act = scratch[w_.act], arrived = saved(s_.arrived);
+    const Stored dgate = scratch[w_.dgate_up], dup = scratch[w_.dup];
     sort_arrivals(ctx, by, h, away(), sorted);
-    for_each_used_expert(*this, scratch, starts, [&](const ExpertRows& e) {
-      e.product.backward_input(f, h, sorted.at(e.first * h), t.down.at(e.expert * matrix),
-                               act.at(e.first * f));
-    });
+    products.backward_input(down_, sorted, act);
     gated_backward(ctx, decoder.mlp.activation, {by.rows, f, f}, saved(s_.gate), saved(s_.up), act,
                    act, dgate, dup);
-    for_each_expert(*this, scratch, starts, [&](const ExpertRows& e) {
-      expert_weight_backward(*this, e, f, h, sorted, act, g.down);
-      expert_weight_backward(*this, e, h, f, dup, arrived, g.up);
-      expert_weight_backward(*this, e, h, f, dgate, arrived, g.weight);
-      if (e.count == 0) return;
-      const Stored dx = sorted.at(e.first * h);
-      e.product.backward_input(h, f, dup.at(e.first * f), t.up.at(e.expert * matrix), dx);
-      e.product.backward_input(h, f, dgate.at(e.first * f), t.weight.at(e.expert * matrix), dx,
-                               true);
-    });
+    products.backward_weight(down_, sorted, act);
+    products.backward_weight(up_, dup, arrived);
+    products.backward_weight(gate_, dgate, arrived);
+    products.backward_input(up_, dup, sorted);
+    products.backward_input(gate_, dgate, sorted, true);
     unsort_arrivals(ctx, by, h, sorted, away());
   }
 
-  void backward_end(const Scratch& scratch, const MixtureBackwardWorkspace& w, Stored dx,
-                    bool add) const {
+  void backward_end(Stored dx, bool add) const {
     if (!divided()) return combine_rows(ctx, routes_, h, nullptr, home(), dx, add);
     combine_lane(ctx, routes_, lanes(), h, home(), pair_weights(), dx, add,
-                 scratch.fp32(w.dweights));
+                 scratch().fp32(w_.dweights));
   }
 
  private:
@@ -114,14 +98,18 @@ class DividedExperts : public ModuleCall {
     return {dims.expert_part.ranks, own(), arrived, saved_ints(s_.arrivals),
             saved_ints(s_.own_starts)};
   }
-  // After arrange_arrivals: the first place of each of this rank's experts, and the rows.
-  std::vector<std::int32_t> starts() const { return on_host(ctx, arrivals(0).starts, own() + 1); }
+  // Those of this rank's experts with the rows that arrange_arrivals has counted.
+  ExpertProducts products() const { return {*this, on_host(ctx, arrivals(0).starts, own() + 1)}; }
   std::int64_t own() const { return moe_.experts / dims.expert_part.ranks; }
 
-  const MoeSpec& moe_;
-  const MixtureSaved& s_;
+  const MoeSpec& moe_ = decoder.moe;
+  const MixtureSaved& s_ = s.mixture;
+  const MixtureWorkspace& w_ = w.mixture;
   const Routes routes_;
   const ConstStored x_;
+  const ExpertTensors gate_{h, moe_.ffn, t.weight, nullptr, g.weight, nullptr};
+  const ExpertTensors up_{h, moe_.ffn, t.up, nullptr, g.up, nullptr};
+  const ExpertTensors down_{moe_.ffn, h, t.down, nullptr, g.down, nullptr};
 };
 
 }  // namespace shardmark

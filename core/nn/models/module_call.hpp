@@ -10,19 +10,21 @@
 #include <core/nn/layers/norm.hpp>
 #include <core/nn/models/transformer.hpp>
 #include <core/nn/products/linear.hpp>
+#include <core/plan/model/block_sizes.hpp>
 
 namespace shardmark {
 
 /// A module's parameters; `bias` is null if the module has none. Experts have the products before
 /// their activation as `weight` and `bias`, and those after it as `down` and `down_bias`; if ranks
 /// divide experts, those of the gate as `weight` and the others before the activation as `up`.
-struct Tensors {
-  ConstStored weight = nullptr, bias = nullptr, down = nullptr, down_bias = nullptr, up = nullptr;
+template<class S>
+struct TensorsOf {
+  S weight = nullptr, bias = nullptr, down = nullptr, down_bias = nullptr, up = nullptr;
 };
+using Tensors = TensorsOf<ConstStored>;
 
 /// The gradients of a module's parameters, and whether they are added to what is there.
-struct Gradients {
-  Stored weight = nullptr, bias = nullptr, down = nullptr, down_bias = nullptr, up = nullptr;
+struct Gradients : TensorsOf<Stored> {
   bool accumulate = false;
 };
 
@@ -104,6 +106,24 @@ class Scratch {
   std::span<std::byte> gemm_;
 };
 
+/// A call of a module in a block, and where the block keeps the values that modules pass on.
+struct BlockCall : ModuleCall {
+  BlockCall(const ModuleCall& call, const BlockWorkspace& workspace)
+      : ModuleCall(call), s(block_saved(dims)), w(workspace) {}
+
+  Scratch scratch() const { return {*this, "block", w.gemm}; }
+  Stored value(Value v) const {
+    if (v == Value::act) return scratch()[w.act];
+    if (v == Value::in) return x_in();
+    const bool leaves = v == Value::out || (v == Value::mlp_out && !decoder.norms_after());
+    return leaves ? x_out() : saved(s.at[v]);
+  }
+  Stored gradient(Value v) const { return {gradient_type(dims, v), scratch()[w.d[v]].data}; }
+
+  const BlockSaved s;
+  const BlockWorkspace w;
+};
+
 /// The biases of the outputs from `first` on, if there are any.
 inline ConstStored bias_at(ConstStored all, std::int64_t first) {
   return all.data == nullptr ? all : all.at(first);
@@ -114,5 +134,9 @@ inline ConstStored bias_at(ConstStored all, std::int64_t first) {
   throw PlanError(fmt::format("no kernel for a module of role {}: must be a role of the model",
                               to_string(role)));
 }
+
+/// Runs one module of a block, or a part of its pass, as transformer_forward, transformer_backward
+/// and transformer_part describe. Throws PlanError for a role that a block does not have.
+void run_block(const ModuleCall& call, Kernel kernel, Role role);
 
 }  // namespace shardmark

@@ -7,7 +7,6 @@
 #include <core/nn/layers/cross_entropy.hpp>
 #include <core/nn/layers/elementwise.hpp>
 #include <core/nn/layers/embedding.hpp>
-#include <core/nn/models/block.hpp>
 #include <core/nn/models/mixture.hpp>
 #include <core/nn/models/transformer.hpp>
 
@@ -55,14 +54,12 @@ void head_forward(const ModuleCall& c) {
 }
 
 void head_backward_end(const ModuleCall& c) {
-  const HeadBackwardWorkspace w = head_backward_workspace(c.dims);
-  const Scratch scratch(c, "head", w.gemm);
-  convert(c.ctx, c.rows * c.h, {Dtype::fp32, scratch.fp32(w.dnorm)}, c.partial());
+  const Scratch scratch(c, "head", head_gradient_bytes(c.dims));
+  convert(c.ctx, c.rows * c.h, {Dtype::fp32, scratch.fp32(0)}, c.partial());
 }
 void head_backward(const ModuleCall& c) {
   const HeadSaved s = head_saved(c.dims);
-  const HeadBackwardWorkspace w = head_backward_workspace(c.dims);
-  const Scratch scratch(c, "head", w.gemm);
+  const Scratch scratch(c, "head", head_gradient_bytes(c.dims));
   const Linear linear = scratch.linear();
   for_each_piece(c.dims, c.saved(s.dlogits), [&](std::int64_t v, std::int64_t count, Stored d) {
     if (c.g.weight.data != nullptr)
@@ -71,16 +68,16 @@ void head_backward(const ModuleCall& c) {
     if (c.dims.head_part.cuts())
       linear.backward_input(c.h, count, d, c.t.weight.at(v * c.h), c.partial());
     else
-      linear.backward_input(c.h, count, d, c.t.weight.at(v * c.h), scratch.fp32(w.dnorm), v > 0);
+      linear.backward_input(c.h, count, d, c.t.weight.at(v * c.h), scratch.fp32(0), v > 0);
     if (c.g.bias.data != nullptr)
       bias_backward(c.ctx, c.rows, count, d, c.g.bias.at(v), c.g.accumulate);
   });
 }
 
 // A module's tensors, of which experts have those of two products.
-template<class T, class P>
-T tensors_at(const TransformerDims& dims, Role role, P* const* at) {
-  const auto tensors = [&](P* weight, P* bias, P* down, P* down_bias, P* up) -> T {
+template<class S, class P>
+TensorsOf<S> tensors_at(const TransformerDims& dims, Role role, P* const* at) {
+  const auto tensors = [&](P* weight, P* bias, P* down, P* down_bias, P* up) -> TensorsOf<S> {
     const Dtype type = dims.dtype;
     return {{type, weight}, {type, bias}, {type, down}, {type, down_bias}, {type, up}};
   };
@@ -100,7 +97,7 @@ Stored embedding_output(const ModuleCall& c) {
 
 void transformer_forward(const Context& ctx, const TransformerDims& dims, Role role,
                          const void* const* params, const TransformerBuffers& buffers) {
-  const ModuleCall c(ctx, dims, buffers, tensors_at<Tensors>(dims, role, params));
+  const ModuleCall c(ctx, dims, buffers, tensors_at<ConstStored>(dims, role, params));
   const HeadSaved head = head_saved(dims);
   switch (role) {
     case Role::token_embedding:
@@ -119,9 +116,8 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
 void transformer_backward(const Context& ctx, const TransformerDims& dims, Role role,
                           const void* const* params, void* const* grads, bool accumulate,
                           const TransformerBuffers& buffers) {
-  auto g = tensors_at<Gradients>(dims, role, grads);
-  g.accumulate = accumulate;
-  const ModuleCall c(ctx, dims, buffers, tensors_at<Tensors>(dims, role, params), g);
+  const Gradients g{tensors_at<Stored>(dims, role, grads), accumulate};
+  const ModuleCall c(ctx, dims, buffers, tensors_at<ConstStored>(dims, role, params), g);
   switch (role) {
     case Role::token_embedding:
       return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
@@ -131,9 +127,8 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
       return c.norm_backward(c.norm(embedding_saved(dims).norm), embedding_output(c), c.dx(),
                              c.dx(), false, {});
     case Role::final_norm: {
-      const HeadBackwardWorkspace w = head_backward_workspace(dims);
-      const Scratch scratch(c, "final_norm", w.gemm);
-      return c.norm_backward(c.norm(head_saved(dims).norm), c.x_in(), scratch.fp32(w.dnorm), c.dx(),
+      const Scratch scratch(c, "final_norm", head_gradient_bytes(dims));
+      return c.norm_backward(c.norm(head_saved(dims).norm), c.x_in(), scratch.fp32(0), c.dx(),
                              false, scratch.gemm());
     }
     case Role::head: return head_backward(c);

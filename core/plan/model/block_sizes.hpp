@@ -14,34 +14,52 @@
 
 namespace shardmark {
 
-/// The tensors of latent attention beside q, k and v, in `saved`. Attention works on heads as wide
-/// as those of queries and keys: values are padded with zeros, and its output loses them again. R
-/// is the number of rows; l and p are the channels of the latents of keys and of queries, and t
-/// those that are rotated.
-struct LatentSaved {
-  std::int64_t q_a = 0, q_a_out = 0;  // [R][p], before and after the norm
-  std::int64_t kv_a = 0;              // [R][l + t]
-  std::int64_t kv_a_out = 0;          // [R][l], after the norm
-  NormSaved q_norm, kv_norm;
+/// What the modules of a block pass on to each other, in the order in which forward makes it. R is
+/// the number of rows, h the hidden size, q the channels of all heads and kv those of all key
+/// heads; in latent attention l and p are the channels of the latents of keys and of queries, and t
+/// those that are rotated. Attention there works on heads as wide as those of queries and keys:
+/// values are padded with zeros, and its output loses them again.
+enum class Value : std::uint8_t {
+  in,         // [R][h], the residual stream
+  norm1,      // [R][h]
+  q_a,        // [R][p], before its norm
+  q_latent,   // [R][p]
+  kv_a,       // [R][l + t]
+  kv_latent,  // [R][l]
+  kv_b,       // [R][heads (plain + value)]
+  q_raw,      // [R][q], before its norm
+  k_raw,      // [R][kv]
+  q,          // [R][q]; joined with k and v: parts of [R][q + 2 kv]
+  k,          // [R][kv], once they are exchanged in attention_dims
+  v,
+  context,    // [R][q], as attention computes it, in attention_dims
+  attention,  // [R][q], before the projection; latent: of values
+  attn_out,   // [R][h], before the norm after attention
+  mid,        // [R][h], the residual stream after attention
+  norm2,      // [R][h]
+  gate,  // [R][ffn]; joined with up: parts of [R][2 ffn]; without a gate: the activation's input
+  up,
+  act,      // [R][ffn], the activation's output
+  mlp_out,  // [R][h], before the norm after the MLP
+  out       // [R][h]
 };
+template<>
+inline constexpr std::size_t enum_size<Value> = 22;
 
-/// Offsets in `saved`, which forward leaves for backward. R is the number of rows, h the hidden
-/// size, q the channels of all heads and kv those of all key heads.
+/// What a module reads and what it makes. In a mixture `act` stands for all that is inside, and of
+/// modules outside of blocks `in` and `out` are what their unit reads and makes.
+struct DataFlow {
+  Value reads, makes;
+};
+DataFlow flow_of(const Decoder& decoder, Role role);
+
+/// Offsets in `saved`, which forward leaves for backward.
 struct BlockSaved {
-  NormSaved norm1, norm2, q_norm, k_norm, post_norm1, post_norm2;
-  std::int64_t norm1_out = 0, norm2_out = 0;  // [R][h]
-  std::int64_t q = 0, k = 0, v = 0;           // [R][q], [R][kv]; joined: parts of [R][q + 2 kv];
-                                              // once they are exchanged in attention_dims
-  std::int64_t q_raw = 0, k_raw = 0;          // before their norms
-  std::int64_t attention = 0;                 // [R][q], before the projection; latent: of values
-  std::int64_t context = 0;                   // as attention computes it, in attention_dims
-  std::int64_t logsumexp = 0;                 // [micro_batch][heads][sequence], fp32
-  std::int64_t sinks = 0;                     // [heads], fp32
-  std::int64_t attn_out = 0, mlp_out = 0;     // [R][h], before the norms after attention and MLP
-  std::int64_t x_mid = 0;                     // [R][h], the residual stream after attention
-  std::int64_t gate = 0, up = 0;  // [R][ffn]; joined: parts of [R][2 ffn]; without a gate: the
-                                  // activation's input and nothing
-  LatentSaved latent;
+  EnumArray<Value, std::int64_t>
+      at{};  // those without a place of their own are where they are made
+  EnumArray<Role, NormSaved> norms{};
+  std::int64_t logsumexp = 0;                // [micro_batch][heads][sequence], fp32
+  std::int64_t sinks = 0;                    // [heads], fp32
   MixtureSaved mixture;                      // in the place of gate and up
   EnumArray<Role, std::int64_t> low_rank{};  // [R][rank], of an adapted role: scaling A x
   std::int64_t bytes = 0;
@@ -52,63 +70,39 @@ BlockSaved block_saved(const TransformerDims& dims);
 
 /// Offsets in the workspace of a block's pass. Tensors overlap only if they are never needed at the
 /// same time. At the end, at `gemm`, is the scratch of the matrix products.
-struct BlockForwardWorkspace {
-  std::int64_t act = 0;               // [R][ffn], the activation's output
-  std::int64_t grouped = 0;           // [R][q + 2 kv], before it is arranged, or what kv_b makes;
-                                      // overlaps act
-  AttentionForwardScratch attention;  // overlaps act
-  MixtureForwardWorkspace mixture;    // in the place of act
-  std::int64_t gemm = 0;
-};
-
-/// The gradients of these tensors, and of what kv_b makes, [R][heads (plain + value)], in the
-/// workspace of the backward pass.
-struct LatentWorkspace {
-  std::int64_t dq_a = 0, dq_a_out = 0, dkv_a = 0, dkv_a_out = 0, dkv_b = 0;
-};
-
-/// Offsets in the workspace of a block's backward pass. Modules pass the tensors whose names start
-/// with d to each other.
-struct BlockBackwardWorkspace {
+struct BlockWorkspace {
+  std::int64_t act = 0;        // [R][ffn], the activation's output
+  std::int64_t grouped = 0;    // [R][q + 2 kv], before it is arranged, or its gradient; in forward
+                               // also what kv_b makes; overlaps act or attention's scratch
+  AttentionScratch attention;  // overlaps act
+  MixtureWorkspace mixture;    // in the place of act and the gradients of gate and up
+  // The gradients of values, which modules pass on to each other. Those of norm1 and norm2
+  // overlap act unless the block is parallel, and those of q, k and v overlap those of gate and up.
+  // Without norms before, `in` and `mid` are what products add to the residual stream.
+  EnumArray<Value, std::int64_t> d{};
   std::int64_t dsub = 0;       // [R][h], the gradient of a sublayer's output
   std::int64_t dlow_rank = 0;  // [R][rank], of A x of the adapted product at hand
   std::int64_t dsinks = 0;     // [heads], fp32
-  LatentWorkspace latent;
-  std::int64_t dside = 0;           // [R][h], what the second norm of a parallel block adds to dx
-  std::int64_t dgate = 0, dup = 0;  // as gate and up
-  std::int64_t dq = 0, dk = 0, dv = 0;  // as q, k, v; overlap dgate and dup
-  std::int64_t act = 0;                 // [R][ffn], the activation's output
-  MixtureBackwardWorkspace mixture;     // in the place of dgate, dup and act
-  std::int64_t dnorm1 = 0, dnorm2 = 0;  // [R][h], the gradients of the norms' outputs, in
-                                        // dnorm_type; overlap act unless the block is parallel
-  std::int64_t dattention = 0;          // [R][q], of attention's output, at dnorm1 or after it
-  std::int64_t grouped = 0;             // [R][q + 2 kv]; overlaps attention's scratch
-  AttentionBackwardScratch attention;   // overlaps act
+  std::int64_t dside = 0;      // [R][h], what the second norm of a parallel block adds to dx
   std::int64_t gemm = 0;
 };
 
 /// Computes these offsets.
-BlockForwardWorkspace block_forward_workspace(const TransformerDims& dims);
-BlockBackwardWorkspace block_backward_workspace(const TransformerDims& dims);
+BlockWorkspace block_forward_workspace(const TransformerDims& dims);
+BlockWorkspace block_backward_workspace(const TransformerDims& dims);
 
-/// The type of the gradient of a norm's output: that of the model if one product reads that output,
-/// and fp32 if it is a sum over several products.
-Dtype dnorm_type(const TransformerDims& dims);
-
-/// Whether the gradient of a sublayer's output differs from that of the residual stream.
-bool has_own_output_gradient(const Decoder& decoder);
+/// The type of the gradient of a value: that of the model, and fp32 for a norm's output, or what
+/// stands in its place, whose gradient is a sum over several products.
+Dtype gradient_type(const TransformerDims& dims, Value value);
 
 /// The columns of the output and of the input of a product that is no part of a mixture.
 Width product_width(const TransformerDims& dims, Role role);
 
-/// Elements from one row of q, and of k and v, to the next.
-std::int64_t q_stride(const TransformerDims& dims);
-std::int64_t kv_stride(const TransformerDims& dims);
-/// Elements per row of the keys and values that kv_b makes in latent attention.
-std::int64_t latent_kv_dim(const TransformerDims& dims);
-/// Elements per row of attention's output: heads of values.
-std::int64_t value_dim(const TransformerDims& dims);
-/// Elements from one row of gate, and of up, to the next.
-std::int64_t gate_stride(const TransformerDims& dims);
+/// The columns of a norm: all that a row of its output has, or those of one head.
+std::int64_t norm_columns(const TransformerDims& dims, Role role);
+
+/// Elements from one row of a value to the next. Values that lie beside each other in wider rows
+/// have the distance of those.
+std::int64_t row_elems(const TransformerDims& dims, Value value);
 
 }  // namespace shardmark

@@ -142,9 +142,9 @@ MixtureSaved mixture_saved(const TransformerDims& d, Offsets& o) {
   return s;
 }
 
-MixtureForwardWorkspace mixture_forward_workspace(const TransformerDims& d, Offsets& o) {
+MixtureWorkspace mixture_forward_workspace(const TransformerDims& d, Offsets& o) {
   const MoeSpec& moe = d.decoder->moe;
-  MixtureForwardWorkspace w;
+  MixtureWorkspace w;
   Offsets shared = o;
   w.rows = o.take(size_mul(expert_rows(d), d.hidden));
   w.act = o.take(size_mul(expert_rows(d), moe.ffn));
@@ -153,10 +153,10 @@ MixtureForwardWorkspace mixture_forward_workspace(const TransformerDims& d, Offs
   return w;
 }
 
-MixtureBackwardWorkspace mixture_backward_workspace(const TransformerDims& d, Offsets& o) {
+MixtureWorkspace mixture_backward_workspace(const TransformerDims& d, Offsets& o) {
   const MoeSpec& moe = d.decoder->moe;
   const std::int64_t rows = d.rows(), pairs = pairs_of(d);
-  MixtureBackwardWorkspace w;
+  MixtureWorkspace w;
   w.dweights = o.take_fp32(pairs);
   w.dlogits = o.take(size_mul(rows, moe.experts));
   if (moe.balance_loss > 0) w.dbalance = o.take_fp32(moe.experts);

@@ -68,30 +68,26 @@ struct MixtureSaved {
   std::int64_t sum = 0;                         // [R][h], of the chosen experts
 };
 
-/// Offsets in the workspace of the forward pass. If ranks divide experts, rows and act have A rows.
-struct MixtureForwardWorkspace {
-  std::int64_t rows = 0;        // [P][h], the experts' inputs, then their outputs
-  std::int64_t act = 0;         // [P][f]
+/// Offsets in the workspace of a pass; forward needs the first three alone. If ranks divide
+/// experts, `rows` and `act` have A rows.
+struct MixtureWorkspace {
+  std::int64_t rows = 0;  // [P][h], the experts' inputs, then their outputs; backward:
+                          // gradients of outputs, inputs, then gradients of inputs
+  std::int64_t act = 0;   // [P][f]; backward: gradients of the activation's outputs, then these
   std::int64_t shared_act = 0;  // [R][s]; overlaps them
-};
-
-/// Offsets in the workspace of the backward pass.
-struct MixtureBackwardWorkspace {
-  std::int64_t rows = 0;      // [P][h], gradients of outputs, inputs, then gradients of inputs
-  std::int64_t act = 0;       // [P][f], gradients of the activation's outputs, then these
-  std::int64_t dgate_up = 0;  // [P][2 f]; divided experts: dgate and dup, [A][f] each
+  std::int64_t dgate_up = 0;    // [P][2 f]; divided experts: dgate and dup, [A][f] each
   std::int64_t dup = 0;
   std::int64_t dweights = 0;  // [P], fp32
   std::int64_t dlogits = 0;   // [R][E]
   std::int64_t dbalance = 0;  // [E], fp32, of each expert's probabilities, by the balancing loss
   std::int64_t dfactor = 0;   // [R], fp32, of the logit of the shared expert's factor
   std::int64_t dshared = 0;   // [R][h]
-  std::int64_t shared_act = 0, dshared_gate = 0, dshared_up = 0;  // [R][s]
+  std::int64_t dshared_gate = 0, dshared_up = 0;  // [R][s]
 };
 
 /// Takes the places of these tensors from `offsets`.
 MixtureSaved mixture_saved(const TransformerDims& dims, Offsets& offsets);
-MixtureForwardWorkspace mixture_forward_workspace(const TransformerDims& dims, Offsets& offsets);
-MixtureBackwardWorkspace mixture_backward_workspace(const TransformerDims& dims, Offsets& offsets);
+MixtureWorkspace mixture_forward_workspace(const TransformerDims& dims, Offsets& offsets);
+MixtureWorkspace mixture_backward_workspace(const TransformerDims& dims, Offsets& offsets);
 
 }  // namespace shardmark

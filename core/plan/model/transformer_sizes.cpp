@@ -98,17 +98,17 @@ AttentionTile attention_tile(const TransformerDims& d) {
   return t;
 }
 
-AttentionForwardScratch attention_forward_scratch(const TransformerDims& d, Offsets& o) {
+AttentionScratch attention_forward_scratch(const TransformerDims& d, Offsets& o) {
   const std::int64_t scores = attention_tile(d).score_elems;
-  AttentionForwardScratch w;
+  AttentionScratch w;
   w.scores = o.take_fp32(scores);
   w.probabilities = d.dtype == Dtype::fp32 ? w.scores : o.take(scores);
   return w;
 }
 
-AttentionBackwardScratch attention_backward_scratch(const TransformerDims& d, Offsets& o) {
+AttentionScratch attention_backward_scratch(const TransformerDims& d, Offsets& o) {
   const AttentionTile tile = attention_tile(d);
-  AttentionBackwardScratch w;
+  AttentionScratch w;
   w.scores = w.probabilities = o.take_fp32(tile.score_elems);
   w.dscores = w.dproduct = o.take_fp32(tile.score_elems);
   if (d.dtype != Dtype::fp32) {
@@ -122,12 +122,10 @@ AttentionBackwardScratch attention_backward_scratch(const TransformerDims& d, Of
   return w;
 }
 
-HeadBackwardWorkspace head_backward_workspace(const TransformerDims& d) {
+std::int64_t head_gradient_bytes(const TransformerDims& d) {
   Offsets o(d.dtype);
-  HeadBackwardWorkspace w;
-  w.dnorm = o.take_fp32(size_mul(d.rows(), d.hidden));
-  w.gemm = o.end();
-  return w;
+  o.take_fp32(size_mul(d.rows(), d.hidden));
+  return o.end();
 }
 
 std::int64_t saved_elems(const TransformerDims& d, UnitKind kind) {
@@ -142,10 +140,9 @@ std::int64_t workspace_bytes(const TransformerDims& d, UnitKind kind, Kernel ker
                              std::int64_t gemm_scratch_cap_bytes) {
   const bool forward = kernel == Kernel::forward;
   if (kind != UnitKind::block && kind != UnitKind::head) return 0;
-  const std::int64_t fixed = kind == UnitKind::head
-                                 ? (forward ? 0 : head_backward_workspace(d).gemm)
-                             : forward ? block_forward_workspace(d).gemm
-                                       : block_backward_workspace(d).gemm;
+  const std::int64_t fixed = kind == UnitKind::head ? (forward ? 0 : head_gradient_bytes(d))
+                             : forward              ? block_forward_workspace(d).gemm
+                                                    : block_backward_workspace(d).gemm;
   return checked_add(fixed, gemm_scratch_cap_bytes, "workspace");
 }
 

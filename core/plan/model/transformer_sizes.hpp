@@ -146,30 +146,22 @@ void for_each_attention_tile(const TransformerDims& dims, const F& f) {
   }
 }
 
-/// Attention's scratch. A model in fp32 has its probabilities and the gradient of its scores in the
-/// place of the scores, and adds the gradients of keys and values up in their final place.
-struct AttentionForwardScratch {
-  std::int64_t scores = 0;         // score_elems, fp32
-  std::int64_t probabilities = 0;  // the same in the model's type
-};
-
-/// Offsets of what the backward pass of attention needs for the tile at hand.
-struct AttentionBackwardScratch {
+/// Offsets of attention's scratch for the tile at hand; forward needs the scores and probabilities
+/// alone. A model in fp32 has its probabilities and the gradient of its scores in the place of the
+/// scores, and adds the gradients of keys and values up in their final place.
+struct AttentionScratch {
   std::int64_t scores = 0, dscores = 0;          // score_elems, fp32
   std::int64_t probabilities = 0, dproduct = 0;  // the same in the model's type
   std::int64_t dkeys = 0, dvalues = 0;           // [sequence][a tile's heads][head_dim], fp32 sums
   std::int64_t delta = 0;                        // [micro_batch][heads][sequence], fp32
 };
-AttentionForwardScratch attention_forward_scratch(const TransformerDims& dims, Offsets& offsets);
-AttentionBackwardScratch attention_backward_scratch(const TransformerDims& dims, Offsets& offsets);
+AttentionScratch attention_forward_scratch(const TransformerDims& dims, Offsets& offsets);
+AttentionScratch attention_backward_scratch(const TransformerDims& dims, Offsets& offsets);
 
-/// Offsets in the workspace of the head's backward pass. At its end, at `gemm`, is the scratch of
-/// the matrix products; that of the forward pass has nothing else. Throws SizeError beyond 63 bits.
-struct HeadBackwardWorkspace {
-  std::int64_t dnorm = 0;  // [R][h], fp32, a sum over pieces of the vocabulary
-  std::int64_t gemm = 0;
-};
-HeadBackwardWorkspace head_backward_workspace(const TransformerDims& dims);
+/// Bytes of what the head's backward pass has at the start of its workspace, before the scratch of
+/// the matrix products: the gradient of the norm's output, [R][h], fp32, a sum over pieces of the
+/// vocabulary. Throws SizeError beyond 63 bits.
+std::int64_t head_gradient_bytes(const TransformerDims& dims);
 
 /// Elements of dims.dtype that a unit's forward saves for its backward; 0 if it saves nothing. Of a
 /// block the dims are those of its layer.

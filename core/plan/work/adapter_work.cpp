@@ -26,10 +26,8 @@ void ModuleWork::factor_backward() {
   }
   if (product == Role::mlp_proj) activation(false);
   linear_weight(factor_shape(), accumulate_);
-  // What several products read has a gradient in fp32.
-  const bool reads_norm = !ends_sublayer(product) && product != Role::q_b && product != Role::kv_b;
   if (module_.input_gradient)
-    linear_input(factor_shape(), reads_norm ? dnorm_type(d_) : d_.dtype,
+    linear_input(factor_shape(), gradient_type(d_, flow_of(decoder_, product).reads),
                  !begins_input_gradient(decoder_, product));
 }
 

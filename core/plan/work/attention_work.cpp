@@ -85,17 +85,4 @@ void ModuleWork::attention_backward() {
   rotate("rotary_backward");
 }
 
-// The columns of the norm of a latent.
-std::int64_t ModuleWork::latent_columns() const {
-  const LatentSpec& latent = decoder_.attention.latent;
-  return role_ == Role::q_a_norm ? latent.q_rank : latent.kv_rank;
-}
-
-void ModuleWork::latent_backward() {
-  const Width w = product_width(d_, role_);
-  if (role_ == Role::kv_b) spread_latent(d_, rotates_, true);
-  if (module_.input_gradient) product_input(w.in, w.out, d_.dtype, d_.adapts(role_));
-  product_weight(w.in, w.out);
-}
-
 }  // namespace shardmark

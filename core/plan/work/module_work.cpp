@@ -31,12 +31,14 @@ void ModuleWork::head_backward() {
   });
 }
 
-void ModuleWork::norm_forward(std::int64_t elems, std::int64_t columns) {
-  stream(centred() ? "layer_norm_forward" : "rms_norm_forward", elems, columns, 2);
+void ModuleWork::norm_forward() {
+  stream(centred() ? "layer_norm_forward" : "rms_norm_forward", rows_ * made(),
+         norm_columns(d_, role_), 2);
 }
 
 // `adds`: the gradient of the input is added to what is there.
-void ModuleWork::norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds) {
+void ModuleWork::norm_backward(Dtype dy, bool adds) {
+  const std::int64_t elems = rows_ * made(), columns = norm_columns(d_, role_);
   const auto size = static_cast<double>(elems);
   const auto own = static_cast<double>(dtype_bytes(d_.dtype)), of_dy = double(dtype_bytes(dy));
   if (options_.fuses() && !centred() && trained_ && NormTeams::take(columns)) {
@@ -105,23 +107,18 @@ void ModuleWork::forward() {
     case Role::sinks: return typed("convert", d_.dtype, d_.heads, 1, 8 * double(d_.heads), 1);
     case Role::token_embedding: return stream("token_embedding_forward", rows_ * h_, h_, 2);
     case Role::position_embedding: return stream("position_embedding_forward", rows_ * h_, h_, 3);
-    case Role::q_norm: return norm_forward(rows_ * q_, head_columns(q_));
-    case Role::k_norm: return norm_forward(rows_ * d_.kv_dim(), head_columns(d_.kv_dim()));
     case Role::post_norm1:
-    case Role::post_norm2:
-      norm_forward(rows_ * h_, h_);
-      return stream("residual", rows_ * h_, 1, 3);
-    case Role::q_a_norm:
-    case Role::kv_a_norm: return norm_forward(rows_ * latent_columns(), latent_columns());
+    case Role::post_norm2: norm_forward(); return stream("residual", rows_ * h_, 1, 3);
     case Role::attn_proj:
       if (!exchanges()) attention_forward();
-      if (decoder_.latent()) stream("arrange_heads", rows_ * value_dim(d_), d_.head_dim(), 2);
-      return close_sublayer(value_dim(d_));
+      if (decoder_.latent())
+        stream("arrange_heads", rows_ * row_elems(d_, Value::attention), d_.head_dim(), 2);
+      return close_sublayer(row_elems(d_, Value::attention));
     case Role::mlp_proj: activation(false); return close_sublayer(d_.ffn);
     case Role::head: return head_forward();
     case Role::container:
     case Role::list: return;
-    default: return norm_forward(rows_ * h_, h_);
+    default: return norm_forward();
   }
 }
 
@@ -143,13 +140,15 @@ void ModuleWork::backward_end() {
         static_cast<double>(rows_ * h_) * of_elem, 1);
 }
 
-// Backward of a product of a norm's output. What several products read has a gradient in fp32.
+// Backward of a product of a norm's output, or of what another product has made.
 void ModuleWork::projection_backward() {
-  const std::int64_t out = product_width(d_, role_).out;
+  arrange_product(role_, true);
+  const auto [out, in] = product_width(d_, role_);
+  const Dtype type = divided() ? d_.dtype : gradient_type(d_, flow_of(decoder_, role_).reads);
   const bool first = begins_input_gradient(decoder_, role_) && !d_.adapts(role_);
   const bool adds = !first && !divided();
-  if (module_.input_gradient) product_input(h_, out, divided() ? d_.dtype : dnorm_type(d_), adds);
-  product_weight(h_, out);
+  if (module_.input_gradient) product_input(in, out, type, adds);
+  product_weight(in, out);
   if (bias_trained_) stream("bias_backward", rows_ * out, out, 1);
   if (ends_input_gradient(role_)) without_norm();
 }
@@ -161,12 +160,12 @@ void ModuleWork::scale_gradient() {
 
 void ModuleWork::without_norm() {
   if (!decoder_.norms_before() && module_.input_gradient)
-    typed("add_to", dnorm_type(d_), rows_ * h_, 1, 0, 1);
+    typed("add_to", gradient_type(d_, Value::norm1), rows_ * h_, 1, 0, 1);
 }
 
 void ModuleWork::backward() {
   if (in_mixture(role_)) return mixture(true);
-  const std::int64_t kv = d_.kv_dim();
+  if (projection_roles.contains(role_)) return projection_backward();
   const auto output = [&](std::int64_t in) {
     if (!decoder_.norms_after()) scale_gradient();
     if (module_.input_gradient) product_input(in, h_, d_.dtype, d_.adapts(role_));
@@ -180,38 +179,32 @@ void ModuleWork::backward() {
                    static_cast<double>((d_.vocab + 2 * rows_) * h_ * dtype_bytes(d_.dtype)), 1);
     case Role::position_embedding:
       return stream("position_embedding_backward", rows_ * h_, d_.micro_batch, 1);
-    case Role::final_norm: return norm_backward(rows_ * h_, h_, Dtype::fp32, false);
+    case Role::final_norm: return norm_backward(Dtype::fp32, false);
     case Role::norm1:
-      norm_backward(rows_ * h_, h_, dnorm_type(d_), true);
+      norm_backward(gradient_type(d_, Value::norm1), true);
       if (decoder_.block.kind == BlockKind::parallel_two_norms)
         stream("residual", rows_ * h_, 1, 3);
       return;
     case Role::norm2:
-      return norm_backward(rows_ * h_, h_, dnorm_type(d_),
+      return norm_backward(gradient_type(d_, Value::norm2),
                            decoder_.block.kind == BlockKind::sequential);
     case Role::post_norm1:
-    case Role::post_norm2: scale_gradient(); return norm_backward(rows_ * h_, h_, d_.dtype, false);
-    case Role::embedding_norm: return norm_backward(rows_ * h_, h_, d_.dtype, false);
+    case Role::post_norm2: scale_gradient(); return norm_backward(d_.dtype, false);
     case Role::sinks:
       if (trained_)
         typed("bias_backward", Dtype::fp32, d_.heads, d_.heads, 8 * double(d_.heads), 1);
       return;
-    case Role::q_norm: return norm_backward(rows_ * q_, head_columns(q_), d_.dtype, false);
-    case Role::k_norm: return norm_backward(rows_ * kv, head_columns(kv), d_.dtype, false);
     case Role::head: return head_backward();
     case Role::mlp_proj: activation(true); return output(d_.ffn);
-    case Role::q_b:
-    case Role::kv_b: return latent_backward();
-    case Role::q_a_norm:
-    case Role::kv_a_norm:
-      return norm_backward(rows_ * latent_columns(), latent_columns(), d_.dtype, false);
     case Role::attn_proj:
-      output(value_dim(d_));
-      if (decoder_.latent()) stream("arrange_heads", rows_ * value_dim(d_), d_.head_dim(), 2);
+      output(row_elems(d_, Value::attention));
+      if (decoder_.latent())
+        stream("arrange_heads", rows_ * row_elems(d_, Value::attention), d_.head_dim(), 2);
       if (module_.input_gradient && !exchanges()) attention_backward();
       return;
-    case Role::qkv: arrange_heads(d_); return projection_backward();
-    default: return projection_roles.contains(role_) ? projection_backward() : void();
+    case Role::container:
+    case Role::list: return;
+    default: return norm_backward(d_.dtype, false);
   }
 }
 

@@ -84,16 +84,14 @@ class ModuleWork : private WorkLists {
   void head_backward();
   void close_sublayer(std::int64_t in);
   void add_residual();
-  void norm_forward(std::int64_t elems, std::int64_t columns);
-  void norm_backward(std::int64_t elems, std::int64_t columns, Dtype dy, bool adds);
+  void norm_forward();
+  void norm_backward(Dtype dy, bool adds);
   void projection_forward();
   void projection_backward();
   void without_norm();
   void scale_gradient();
   void activation(bool backward);
   void mixture(bool backward);
-  std::int64_t latent_columns() const;
-  void latent_backward();
   void exchange();
   // Those of an adapter's factors.
   void factor_forward();
@@ -121,10 +119,8 @@ class ModuleWork : private WorkLists {
     for_each_attention_tile(
         attention_, [&](std::int64_t rows, std::int64_t keys) { f(rows, keys, heads, count); });
   }
-  // Channels of the rows of a norm of q or of k.
-  std::int64_t head_columns(std::int64_t all) const {
-    return decoder_.norm.qk == QkNorm::head ? d_.head_dim() : all;
-  }
+  // Elements per row of what the module makes.
+  std::int64_t made() const { return row_elems(d_, flow_of(decoder_, role_).makes); }
   bool centred() const { return decoder_.norm.kind == NormKind::layer; }
 
   const Event& event_;

@@ -65,7 +65,7 @@ class WorkLists {
   /// differ.
   void arrange_heads(const TransformerDims& d) {
     if (d.decoder->attention.qkv == QkvLayout::grouped)
-      stream("arrange_heads", d.rows() * q_stride(d), d.head_dim(), 2);
+      stream("arrange_heads", d.rows() * row_elems(d, Value::q), d.head_dim(), 2);
   }
   /// The kernels between what kv_b makes and the keys and values of latent attention.
   void spread_latent(const TransformerDims& d, bool rotates, bool backward) {
@@ -74,7 +74,7 @@ class WorkLists {
       if (rotates) stream(kernel, d.rows() * latent.rotary_dim, latent.rotary_dim, 2);
     };
     if (!backward) rotate("rotary_forward");
-    stream("arrange_heads", d.rows() * latent_kv_dim(d), d.head_dim(), 2);
+    stream("arrange_heads", d.rows() * row_elems(d, Value::kv_b), d.head_dim(), 2);
     if (backward) rotate("rotary_backward");
   }
   /// `launches` launches of a kernel whose source may have another type.

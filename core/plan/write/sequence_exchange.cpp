@@ -47,31 +47,34 @@ void SequenceExchange::exchange(const AttentionPlace& at, Way way, Operand from,
 }
 
 void SequenceExchange::forward(const AttentionPlace& at) {
-  const BlockSaved s = block_saved(transformer_dims(p_));
+  const EnumArray<Value, std::int64_t> s = block_saved(transformer_dims(p_)).at;
   // DeepSpeed gathers them in each layer, for kernels that derive masks from them.
   w_.collective(Op::all_gather, Reduction::none, own_positions(), w_.write(positions_), {},
                 p_.sequence_group);
   w_.acquire(sent_);
   w_.acquire(received_);
-  exchange(at, Way::to_heads, part(at.saved, s.q, q_), part(at.saved, s.q, q_), q_);
-  for (const std::int64_t x : {s.k, s.v})
-    exchange(at, Way::to_heads, part(at.saved, x, own_kv_), part(at.saved, x, kv_), kv_);
+  exchange(at, Way::to_heads, part(at.saved, s[Value::q], q_), part(at.saved, s[Value::q], q_), q_);
+  for (const Value x : {Value::k, Value::v})
+    exchange(at, Way::to_heads, part(at.saved, s[x], own_kv_), part(at.saved, s[x], kv_), kv_);
   compute(Kernel::attention, at, {w_.update(at.saved), w_.write(at.workspace)});
-  exchange(at, Way::to_tokens, part(at.saved, s.context, q_), part(at.saved, s.attention, q_), q_);
+  exchange(at, Way::to_tokens, part(at.saved, s[Value::context], q_),
+           part(at.saved, s[Value::attention], q_), q_);
   w_.release(received_);
   w_.release(sent_);
 }
 
 void SequenceExchange::backward(const AttentionPlace& at) {
-  const BlockBackwardWorkspace w = block_backward_workspace(transformer_dims(p_));
+  const EnumArray<Value, std::int64_t> d = block_backward_workspace(transformer_dims(p_)).d;
   w_.acquire(sent_);
   w_.acquire(received_);
-  const Operand output = part(at.workspace, w.dattention, q_);
+  const Operand output = part(at.workspace, d[Value::context], q_);
   exchange(at, Way::to_heads, output, output, q_);
   compute(Kernel::attention_backward, at, {w_.read(at.saved), w_.update(at.workspace)});
-  for (const std::int64_t x : {w.dv, w.dk})
-    exchange(at, Way::to_tokens, part(at.workspace, x, kv_), part(at.workspace, x, own_kv_), kv_);
-  exchange(at, Way::to_tokens, part(at.workspace, w.dq, q_), part(at.workspace, w.dq, q_), q_);
+  for (const Value x : {Value::v, Value::k})
+    exchange(at, Way::to_tokens, part(at.workspace, d[x], kv_), part(at.workspace, d[x], own_kv_),
+             kv_);
+  exchange(at, Way::to_tokens, part(at.workspace, d[Value::q], q_),
+           part(at.workspace, d[Value::q], q_), q_);
   w_.release(received_);
   w_.release(sent_);
 }

@@ -81,8 +81,8 @@ struct Attention {
            const Buffer<T>& dk, const Buffer<T>& dv) {
     const auto in = [](const Buffer<T>& b) { return Stored{storage_of<T>, b.data()}; };
     Offsets forward(dims.dtype), backward(dims.dtype);
-    const AttentionForwardScratch f = attention_forward_scratch(dims, forward);
-    const AttentionBackwardScratch b = attention_backward_scratch(dims, backward);
+    const AttentionScratch f = attention_forward_scratch(dims, forward);
+    const AttentionScratch b = attention_backward_scratch(dims, backward);
     Buffer<std::byte> scratch(std::max(forward.end(), backward.end())),
         gemm(std::int64_t{16} << 20);
     const std::span<std::byte> gemm_scratch{gemm.data(), static_cast<std::size_t>(gemm.size())};
