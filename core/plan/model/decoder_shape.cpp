@@ -248,7 +248,7 @@ class DecoderBuilder {
     if (role == Role::sinks) return b_.param(name + ".sinks", {spec_.heads}, Init::zeros);
     const int tensors = tensors_of(decoder_, role);
     const Width w = width_of(spec_, role);
-    if (w.in == 0) {  // a norm
+    if (w.in == 0 && !is_linear(role)) {  // a norm
       const Init ones = decoder_.norm.unit_offset ? Init::zeros : Init::ones;
       if (tensors > 0) b_.param(name + ".weight", {w.out}, ones);
     } else {
