@@ -65,38 +65,9 @@
 #include <cstdint>
 #include <span>
 
-#include <core/plan/model/model_shape.hpp>
+#include <core/plan/model/transformer_sizes.hpp>
 
 namespace shardmark {
-
-/// What a module of a transformer works on besides its parameters and gradients.
-/// `partial` is what the ranks that divide a module add up, and `balance` the sums from which the
-/// loss that balances experts is made: a router writes those of its layer.
-/// `home` has rows at the rank to which they belong, and `away` at the one that has their experts;
-/// counts are those of rows per expert. If ranks divide layers as well, `home` has the rows of all
-/// lanes (mixture_sizes.hpp), with the tokens, the choices and the weights of these pairs, or the
-/// weights' gradients, and the pairs of each lane beside them.
-enum class ModuleBuffer : std::uint8_t {
-  tokens,
-  x_in,
-  x_out,
-  dx,
-  saved,
-  loss,
-  workspace,
-  partial,
-  balance,
-  counts_sent,
-  counts_received,
-  home,
-  away,
-  pair_tokens,
-  pair_choices,
-  pair_weights,
-  lane_pairs
-};
-template<>
-inline constexpr std::size_t enum_size<ModuleBuffer> = 17;
 
 /// One operand of a module's call, and whether the call reads or writes it.
 struct BufferUse {

@@ -19,49 +19,6 @@ namespace {
 
 constexpr std::size_t most_params = 4;  // of a module: experts have two weights and two biases
 
-// The operands after the parameters and gradients, in the order in which the plan wrote them.
-TransformerBuffers buffers(const Program& program, const Decoder& decoder, const Event& event,
-                           std::span<const Bound> ops, const StepValues& values) {
-  TransformerBuffers b;
-  const Module& module = program.model.modules[event.module];
-  b.layer = event.unit - 1;
-  b.adapts = module.adapts;
-  b.input_gradient = module.input_gradient;
-  // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
-  // number.
-  b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
-                 static_cast<float>(program.batch.accumulation);
-  // Routers under torch's re-entrant checkpointing leave logits without a graph.
-  b.balance_scale = program.model.reentrant ? 0 : b.grad_scale;
-  std::size_t i = 0;
-  for (const BufferUse& use : buffers_of(decoder, module, event.kernel)) {
-    const Bound& bound = ops[i++];
-    switch (use.buffer) {
-      case ModuleBuffer::tokens: b.tokens = bound.as<std::int32_t>(); break;
-      case ModuleBuffer::x_in: b.x_in = bound.data; break;
-      case ModuleBuffer::x_out: b.x_out = bound.data; break;
-      case ModuleBuffer::dx: b.dx = bound.data; break;
-      case ModuleBuffer::saved: b.saved = bound.data; break;
-      case ModuleBuffer::loss:
-        b.loss = bound.as<double>();
-        b.first_loss = !bound.accumulate;
-        break;
-      case ModuleBuffer::balance: b.balance = bound.as<float>(); break;
-      case ModuleBuffer::partial: b.partial = bound.data; break;
-      case ModuleBuffer::counts_sent: b.counts_sent = bound.as<std::int32_t>(); break;
-      case ModuleBuffer::counts_received: b.counts_received = bound.as<std::int32_t>(); break;
-      case ModuleBuffer::home: b.home = bound.data; break;
-      case ModuleBuffer::away: b.away = bound.data; break;
-      case ModuleBuffer::pair_tokens: b.pair_tokens = bound.as<std::int64_t>(); break;
-      case ModuleBuffer::pair_choices: b.pair_choices = bound.as<std::int64_t>(); break;
-      case ModuleBuffer::pair_weights: b.pair_weights = bound.data; break;
-      case ModuleBuffer::lane_pairs: b.lane_pairs = bound.as<std::int64_t>(); break;
-      case ModuleBuffer::workspace: b.workspace = bound.span<std::byte>(); break;
-    }
-  }
-  return b;
-}
-
 }  // namespace
 
 TransformerModel::TransformerModel(const Deck& deck, const Program& program, const Context& context,
@@ -154,19 +111,48 @@ void TransformerModel::move_parts(Kernel kernel, const Bound& into, const Bound&
                   Stored{dims_.dtype, into.data});
 }
 
+// The operands after the parameters and gradients, in the order in which the plan wrote them.
+TransformerBuffers TransformerModel::buffers(const Program& program, const Event& event,
+                                             std::span<const Bound> ops, const StepValues& values) {
+  TransformerBuffers b;
+  const Module& module = program.model.modules[event.module];
+  b.layer = event.unit - 1;
+  b.adapts = module.adapts;
+  b.input_gradient = module.input_gradient;
+  // The loss of a step is the mean over its micro-batches, so each gradient is divided by their
+  // number.
+  b.grad_scale = static_cast<float>(program.scales_loss ? values.loss_scale : 1.0) /
+                 static_cast<float>(program.batch.accumulation);
+  // Routers under torch's re-entrant checkpointing leave logits without a graph.
+  b.balance_scale = program.model.reentrant ? 0 : b.grad_scale;
+  // A block may run again in backward.
+  if (module.role == Role::experts && event.phase == Phase::forward) {
+    const auto count = static_cast<std::size_t>(dims_.decoder->moe.experts);
+    b.expert_rows =
+        std::span(expert_rows_).subspan(static_cast<std::size_t>(b.layer) * count, count);
+  }
+  std::size_t i = 0;
+  for (const BufferUse& use : buffers_of(*dims_.decoder, module, event.kernel)) {
+    const Bound& bound = ops[i++];
+    b.at[use.buffer] = bound.data;
+    if (use.buffer == ModuleBuffer::loss) b.first_loss = !bound.accumulate;
+    if (use.buffer == ModuleBuffer::workspace) b.workspace = bound.span<std::byte>();
+  }
+  return b;
+}
+
 void TransformerModel::forward(const Program& program, const Event& event,
                                std::span<const Bound> ops, const StepValues& values) {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
   std::array<const void*, most_params> params{};
   for (std::size_t i = 0; i < count; ++i) params[i] = ops[i].data;
-  TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
-  count_expert_rows(program, event, b);
-  transformer_forward(context_, dims_, role, params.data(), b);
+  transformer_forward(context_, dims_, role, params.data(),
+                      buffers(program, event, ops.subspan(count), values));
 }
 
 void TransformerModel::backward(const Program& program, const Event& event,
-                                std::span<const Bound> ops, const StepValues& values) const {
+                                std::span<const Bound> ops, const StepValues& values) {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
   std::array<const void*, most_params> params{};
@@ -180,15 +166,7 @@ void TransformerModel::backward(const Program& program, const Event& event,
   }
   transformer_backward(context_, dims_, role, params.data(), grads.data(),
                        count > 0 && ops[count].accumulate,
-                       buffers(program, *dims_.decoder, event, ops.subspan(next), values));
-}
-
-void TransformerModel::count_expert_rows(const Program& program, const Event& event,
-                                         TransformerBuffers& b) {
-  const bool experts = program.model.modules[event.module].role == Role::experts;
-  if (!experts || event.phase != Phase::forward) return;  // a block may run again in backward
-  const auto count = static_cast<std::size_t>(dims_.decoder->moe.experts);
-  b.expert_rows = std::span(expert_rows_).subspan(static_cast<std::size_t>(b.layer) * count, count);
+                       buffers(program, event, ops.subspan(next), values));
 }
 
 // What comes home is what went away.
@@ -213,9 +191,8 @@ void TransformerModel::complete_pass(const Program& program, const Event& event,
                                      std::span<const Bound> ops, const StepValues& values) {
   const Role role = program.model.modules[event.module].role;
   const auto count = static_cast<std::size_t>(event.params.count);
-  TransformerBuffers b = buffers(program, *dims_.decoder, event, ops.subspan(count), values);
+  TransformerBuffers b = buffers(program, event, ops.subspan(count), values);
   if (count > 0) b.bias = ops[0].data;
-  if (event.kernel == Kernel::forward_begin) count_expert_rows(program, event, b);
   transformer_part(context_, dims_, event.kernel, role, b);
 }
 

@@ -35,13 +35,14 @@ class TransformerModel : public Model {
                   const StepValues& values) const;
   void load_part(std::vector<std::int32_t>& batch, const Bound& positions) const;
   void move_parts(Kernel kernel, const Bound& into, const Bound& from) const;
+  TransformerBuffers buffers(const Program& program, const Event& event,
+                             std::span<const Bound> operands, const StepValues& values);
   void forward(const Program& program, const Event& event, std::span<const Bound> operands,
                const StepValues& values);
   void backward(const Program& program, const Event& event, std::span<const Bound> operands,
-                const StepValues& values) const;
+                const StepValues& values);
   void complete_pass(const Program& program, const Event& event, std::span<const Bound> operands,
                      const StepValues& values);
-  void count_expert_rows(const Program& program, const Event& event, TransformerBuffers& buffers);
   void count_routed(const Event& event, const Bound& sent, const Bound& received);
   void update(const Program& program, const Event& event, std::span<const Bound> operands,
               const StepValues& values) const;

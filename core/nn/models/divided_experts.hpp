@@ -19,14 +19,17 @@ class DividedExperts : public BlockCall {
 
   void forward_begin() const {
     if (divided()) place_in_lanes(ctx, routes_, lanes());
-    count_rows(ctx, routes_, lanes(), b.counts_sent);
+    auto* const sent = b.as<std::int32_t>(ModuleBuffer::counts_sent);
+    count_rows(ctx, routes_, lanes(), sent);
     if (!b.expert_rows.empty()) {
-      const auto counts = on_host(ctx, b.counts_sent, moe_.experts);
+      const auto counts = on_host(ctx, sent, moe_.experts);
       for (std::size_t e = 0; e < counts.size(); ++e) b.expert_rows[e] += counts[e];
     }
     if (!divided()) return collect_rows(ctx, routes_, h, x_, home());
     collect_lane(ctx, routes_, lanes(), h, x_, home(),
-                 {b.pair_tokens, b.pair_choices, pair_weights(), b.lane_pairs});
+                 {b.as<std::int64_t>(ModuleBuffer::pair_tokens),
+                  b.as<std::int64_t>(ModuleBuffer::pair_choices), pair_weights(),
+                  b.as<std::int64_t>(ModuleBuffer::lane_pairs)});
   }
 
   void forward() const {
@@ -34,7 +37,7 @@ class DividedExperts : public BlockCall {
     const std::int64_t f = moe_.ffn;
     const Stored sorted = scratch[w_.rows], act = scratch[w_.act], arrived = saved(s_.arrived);
     const Stored gate = saved(s_.gate), up = saved(s_.up);
-    arrange_arrivals(ctx, arrivals(0), b.counts_received);
+    arrange_arrivals(ctx, arrivals(0), b.as<std::int32_t>(ModuleBuffer::counts_received));
     const ExpertProducts products = this->products();
     const ExpertArrivals by = arrivals(products.rows());
     if (moe_.routing == Routing::balanced && by.rows != arriving_pairs(dims))
@@ -89,11 +92,11 @@ class DividedExperts : public BlockCall {
   }
 
  private:
-  Stored home() const { return {dims.dtype, b.home}; }
-  Stored away() const { return {dims.dtype, b.away}; }
+  Stored home() const { return tensor(ModuleBuffer::home); }
+  Stored away() const { return tensor(ModuleBuffer::away); }
   // Where ranks divide layers as well, this rank has the rows of its lane, and otherwise all.
   PairLanes lanes() const { return {row_lanes(dims), saved_ints(s_.lane_sources)}; }
-  Stored pair_weights() const { return {dims.dtype, b.pair_weights}; }
+  Stored pair_weights() const { return tensor(ModuleBuffer::pair_weights); }
   ExpertArrivals arrivals(std::int64_t arrived) const {
     return {dims.expert_part.ranks, own(), arrived, saved_ints(s_.arrivals),
             saved_ints(s_.own_starts)};

@@ -12,7 +12,7 @@ inline BalanceLoss balance_loss_of(const ModuleCall& c) {
   const std::int64_t experts = c.decoder.moe.experts;
   const std::int64_t layers = balance_elems(c.dims, c.dims.layers) / (2 * experts);
   const auto rows = static_cast<double>(layers * c.rows);
-  return {c.b.balance, layers, experts,
+  return {c.b.as<float>(ModuleBuffer::balance), layers, experts,
           c.decoder.moe.balance_loss * static_cast<double>(experts) / (rows * rows)};
 }
 
@@ -39,7 +39,7 @@ class Mixture : public BlockCall {
         scratch.linear().forward(h, moe_.experts, x_, t.weight, t.bias,
                                  saved_fp32(s_.probabilities));
         choose_experts(ctx, moe_, routes());
-        if (moe_.balance_loss > 0) balance_sums(ctx, routes(), b.balance);
+        if (moe_.balance_loss > 0) balance_sums(ctx, routes(), b.as<float>(ModuleBuffer::balance));
         return;
       case Role::experts:
         if (dims.expert_part.cuts()) return experts().forward();

@@ -40,10 +40,12 @@ struct ModuleCall {
         g(gradients),
         rows(dims.rows()),
         h(dims.hidden) {}
-  Stored x_in() const { return {dims.dtype, b.x_in}; }
-  Stored x_out() const { return {dims.dtype, b.x_out}; }
-  Stored dx() const { return {dims.dtype, b.dx}; }
-  Stored partial() const { return {dims.dtype, b.partial}; }
+  /// A buffer of the model's type.
+  Stored tensor(ModuleBuffer buffer) const { return {dims.dtype, b.at[buffer]}; }
+  Stored x_in() const { return tensor(ModuleBuffer::x_in); }
+  Stored x_out() const { return tensor(ModuleBuffer::x_out); }
+  Stored dx() const { return tensor(ModuleBuffer::dx); }
+  Stored partial() const { return tensor(ModuleBuffer::partial); }
   bool divided() const { return dims.part.cuts(); }
   Stored saved(std::int64_t offset) const { return {dims.dtype, saved_at(offset)}; }
   float* saved_fp32(std::int64_t offset) const {
@@ -53,7 +55,7 @@ struct ModuleCall {
     return reinterpret_cast<std::int32_t*>(saved_at(offset));
   }
   std::byte* saved_at(std::int64_t offset) const {
-    return static_cast<std::byte*>(b.saved) + offset;
+    return b.as<std::byte>(ModuleBuffer::saved) + offset;
   }
   /// A norm whose figures are saved at these places: over `h` elements of each row, or of others.
   Norm norm(NormSaved at) const { return norm(at, rows, h); }

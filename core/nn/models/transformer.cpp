@@ -36,10 +36,11 @@ void loss_of_logits(const ModuleCall& c) {
   const LogitShape shape = shape_of(c);
   if (!shape.none())
     shape_logits(c.ctx, c.rows * c.dims.gathered_vocab(), c.saved(s.dlogits), shape);
-  cross_entropy(c.ctx, c.dims, c.b.tokens, c.saved(s.dlogits), c.saved_fp32(s.row_loss),
-                c.b.grad_scale / static_cast<float>(c.rows), shape);
-  mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), c.b.loss, c.b.first_loss);
-  if (c.decoder.moe.balance_loss > 0) add_balance_loss(c.ctx, balance_loss_of(c), c.b.loss);
+  cross_entropy(c.ctx, c.dims, c.b.as<std::int32_t>(ModuleBuffer::tokens), c.saved(s.dlogits),
+                c.saved_fp32(s.row_loss), c.b.grad_scale / static_cast<float>(c.rows), shape);
+  auto* const loss = c.b.as<double>(ModuleBuffer::loss);
+  mean_loss(c.ctx, c.rows, c.saved_fp32(s.row_loss), loss, c.b.first_loss);
+  if (c.decoder.moe.balance_loss > 0) add_balance_loss(c.ctx, balance_loss_of(c), loss);
 }
 
 void head_forward(const ModuleCall& c) {
@@ -101,7 +102,8 @@ void transformer_forward(const Context& ctx, const TransformerDims& dims, Role r
   const HeadSaved head = head_saved(dims);
   switch (role) {
     case Role::token_embedding:
-      return token_embedding_forward(ctx, dims, buffers.tokens, c.t.weight, embedding_output(c));
+      return token_embedding_forward(ctx, dims, c.b.as<std::int32_t>(ModuleBuffer::tokens),
+                                     c.t.weight, embedding_output(c));
     case Role::position_embedding:
       return position_embedding_forward(ctx, dims, c.t.weight, c.x_out());
     case Role::embedding_norm:
@@ -120,7 +122,8 @@ void transformer_backward(const Context& ctx, const TransformerDims& dims, Role 
   const ModuleCall c(ctx, dims, buffers, tensors_at<ConstStored>(dims, role, params), g);
   switch (role) {
     case Role::token_embedding:
-      return token_embedding_backward(ctx, dims, buffers.tokens, c.dx(), g.weight, accumulate);
+      return token_embedding_backward(ctx, dims, c.b.as<std::int32_t>(ModuleBuffer::tokens), c.dx(),
+                                      g.weight, accumulate);
     case Role::position_embedding:
       return position_embedding_backward(ctx, dims, c.dx(), g.weight, accumulate);
     case Role::embedding_norm:

@@ -19,33 +19,25 @@
 
 namespace shardmark {
 
-/// Shapes: R = dims.rows(), h = hidden. The pointers are to memory that ctx.space can access, and
-/// the tensors have the type dims.dtype. A module accesses only those that it uses.
+/// The buffers of a call, in memory that ctx.space can access, and what else it depends on. A
+/// module accesses only those that it uses.
 struct TransformerBuffers {
-  const std::int32_t* tokens = nullptr;    // [micro_batch][sequence + 1]
-  void *x_in = nullptr, *x_out = nullptr;  // [R][h], the residual stream
-  void* dx = nullptr;                      // [R][h], its gradient
-  void* partial = nullptr;                 // [R][h], what the ranks that divide a module add up
-  const void* bias = nullptr;              // [h], of a divided module, which comes after their sum
-  void *home = nullptr, *away = nullptr;   // rows of experts that ranks divide, as they are sent
-  std::int32_t* counts_sent = nullptr;     // [experts], how many of this rank's rows each one has
-  const std::int32_t* counts_received = nullptr;  // [ranks][experts of this rank]
-  // The pairs of all lanes, if ranks divide layers as well as experts.
-  std::int64_t *pair_tokens = nullptr, *pair_choices = nullptr;
-  void* pair_weights = nullptr;
-  std::int64_t* lane_pairs = nullptr;  // [lanes]: how many each lane has
-  void* saved = nullptr;               // what forward saves, as the unit's layout says, saved_elems
-  double* loss = nullptr;              // (+)= the micro-batch's mean cross-entropy
-  float* balance = nullptr;        // the sums of balance_elems: in a router's forward its layer's
+  EnumArray<ModuleBuffer, void*> at{};
+  std::span<std::byte> workspace;  // ModuleBuffer::workspace with its size
+  const void* bias = nullptr;      // [h], of a divided module, which comes after the ranks' sum
   bool first_loss = true;          // overwrite the loss
   float grad_scale = 1;            // factor of the logits' gradient
   float balance_scale = 1;         // of that of the loss that balances experts
   std::int64_t layer = 0;          // of a block
   Role adapts = Role::container;   // of an adapter's factor: the role of the product beside it
   bool input_gradient = true;      // whether backward makes the gradient of the module's input
-  std::span<std::byte> workspace;  // the workspace of the unit, workspace_bytes
   /// Of the host, one per expert: forward adds how many rows each has. Empty: nobody counts.
   std::span<std::int64_t> expert_rows = {};
+
+  template<class T>
+  T* as(ModuleBuffer buffer) const {
+    return static_cast<T*>(at[buffer]);
+  }
 };
 
 /// Runs one module forward. `params` are the module's whole tensors in registration order (weight,

@@ -14,6 +14,32 @@
 
 namespace shardmark {
 
+/// What a module of a transformer works on besides its parameters and gradients, with R rows of h
+/// elements; without a type, in that of the model. If ranks divide layers as well as experts,
+/// `home` has the rows of all lanes (mixture_sizes.hpp), with the tokens, the choices and the
+/// weights of these pairs, or the weights' gradients, and the pairs of each lane beside them.
+enum class ModuleBuffer : std::uint8_t {
+  tokens,           // [micro_batch][sequence + 1], int32
+  x_in,             // [R][h], the residual stream
+  x_out,            // [R][h]
+  dx,               // [R][h], its gradient
+  saved,            // what forward saves, as the unit's layout says, saved_elems
+  loss,             // fp64: (+)= the micro-batch's mean cross-entropy
+  workspace,        // that of the unit, workspace_bytes
+  partial,          // [R][h], what the ranks that divide a module add up
+  balance,          // the sums of balance_elems, fp32: in a router's forward its layer's
+  counts_sent,      // [experts], int32: how many of this rank's rows each one has
+  counts_received,  // [ranks][experts of this rank], int32
+  home,             // rows of experts that ranks divide, at the rank to which they belong
+  away,             // and at the one that has their experts
+  pair_tokens,      // int64
+  pair_choices,     // int64
+  pair_weights,
+  lane_pairs  // [lanes], int64
+};
+template<>
+inline constexpr std::size_t enum_size<ModuleBuffer> = 17;
+
 /// What the attention of one layer does to its scores before softmax.
 struct AttentionRules {
   std::int64_t window = 0;  // keys that a row sees, its own included; 0: all

@@ -43,10 +43,10 @@ std::vector<float> block_results(Family family, std::int64_t shift, bool accumul
   const std::span<std::byte> workspace{model.workspace.data(),
                                        static_cast<std::size_t>(model.workspace.size())};
   TransformerBuffers b;
-  b.x_in = x_in.data() + shift;
-  b.x_out = x_out.data() + shift;
-  b.dx = dx.data() + shift;
-  b.saved = reinterpret_cast<float*>(saved.data()) + shift;
+  b.at[ModuleBuffer::x_in] = x_in.data() + shift;
+  b.at[ModuleBuffer::x_out] = x_out.data() + shift;
+  b.at[ModuleBuffer::dx] = dx.data() + shift;
+  b.at[ModuleBuffer::saved] = reinterpret_cast<float*>(saved.data()) + shift;
   b.workspace = workspace;
   const std::int64_t first = model.shape.units[1].first_elem;
   for (const VisitKind pass : {VisitKind::pre_forward, VisitKind::pre_backward})

@@ -198,15 +198,14 @@ class SingleProcessOf {
     const auto u = static_cast<std::size_t>(shape.modules[module].unit);
     TransformerBuffers b;
     b.layer = static_cast<std::int64_t>(u) - 1;
-    b.tokens = tokens.data();
-    b.x_in = x_in[u].data();
-    b.x_out = u + 1 < x_in.size() ? x_in[u + 1].data() : nullptr;
-    b.dx = dx.data();
-    b.saved = saved[u].data();
-    b.loss = loss.data();
-    b.balance = balance.data();
-    if (k == Kernel::forward && shape.modules[module].role == Role::router)
-      b.balance += balance_elems(dims, b.layer);
+    b.at[ModuleBuffer::tokens] = tokens.data();
+    b.at[ModuleBuffer::x_in] = x_in[u].data();
+    b.at[ModuleBuffer::x_out] = u + 1 < x_in.size() ? x_in[u + 1].data() : nullptr;
+    b.at[ModuleBuffer::dx] = dx.data();
+    b.at[ModuleBuffer::saved] = saved[u].data();
+    b.at[ModuleBuffer::loss] = loss.data();
+    const bool router = k == Kernel::forward && shape.modules[module].role == Role::router;
+    b.at[ModuleBuffer::balance] = balance.data() + (router ? balance_elems(dims, b.layer) : 0);
     b.workspace = space(shape.units[u].kind, k);
     return b;
   }
