@@ -13,7 +13,8 @@ namespace {
 
 // A step of ZeRO-3 gathers each parameter twice per micro-batch and reduces its gradient once.
 void add_theory(const Program& p, const Deck& deck, NodeVolume& v) {
-  if (!p.mesh.is_flat() || deck.zero.stage != 3 || !traits(deck.run.schedule).follows_deepspeed)
+  if (p.mesh.tensor_ranks() > 1 || deck.zero.stage != 3 ||
+      !traits(deck.run.schedule).follows_deepspeed)
     return;
   const ZeroKnobs& knobs = deck.zero.knobs;
   const auto size = static_cast<double>(dtype_bytes(p.precision.model));

@@ -68,8 +68,6 @@ class Mesh {
   int data_part() const { return partition_rank() / sequence_ranks_; }
   /// The neighbours that have the same samples.
   int sharing() const { return tensor_ranks_ * sequence_ranks_; }
-  /// Whether the partition spans the world, so that no axis but data has more than one rank.
-  bool is_flat() const { return tensor_ranks_ == 1; }
 
   std::vector<int> partition_group() const { return partition_part(0, partition_ranks(), 1); }
   std::vector<int> tensor_group() const;

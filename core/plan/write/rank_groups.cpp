@@ -52,7 +52,7 @@ void require_groups(const Deck& deck, int all_ranks) {
 void add_mesh(Program& program) {
   const Mesh& mesh = program.mesh;
   program.groups.push_back({"world", {}});
-  if (!mesh.is_flat()) {
+  if (mesh.tensor_ranks() > 1) {
     program.partition_group = add(program, "data", mesh.partition_group());
     program.tensor_group = add(program, "tensor", mesh.tensor_group());
   }

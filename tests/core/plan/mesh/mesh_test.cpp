@@ -84,11 +84,11 @@ TEST(Mesh, EveryRankIsInOneGroupOfEachKind) {
 
 TEST(Mesh, CutsThePartitionIntoBlocksAndStrides) {
   const Mesh flat(6, 4, {});
-  EXPECT_TRUE(flat.is_flat());
+  EXPECT_EQ(flat.partition_ranks(), 6);
   EXPECT_EQ(flat.block(3), (Ranks{3, 4, 5}));
   EXPECT_EQ(flat.stride(3), (Ranks{1, 4}));
   const Mesh divided(8, 5, {.tensor = 2});  // its partition: 1 3 5 7
-  EXPECT_FALSE(divided.is_flat());
+  EXPECT_EQ(divided.partition_ranks(), 4);
   EXPECT_EQ(divided.block(2), (Ranks{5, 7}));
   EXPECT_EQ(divided.stride(2), (Ranks{1, 5}));
   EXPECT_EQ(divided.block(4), divided.partition_group());
@@ -96,7 +96,6 @@ TEST(Mesh, CutsThePartitionIntoBlocksAndStrides) {
 
 TEST(Mesh, RanksThatDivideSamplesShareThePartition) {
   const Mesh mesh(8, 5, {.sequence = 4});
-  EXPECT_TRUE(mesh.is_flat());
   EXPECT_EQ(mesh.partition_ranks(), 8);
   EXPECT_EQ(mesh.sequence_group(), (Ranks{4, 5, 6, 7}));
   EXPECT_EQ(mesh.sequence_rank(), 1);
