@@ -19,15 +19,14 @@ KOKKOS_INLINE_FUNCTION std::int32_t sorted_place(const ExpertArrivals& a,
 }
 
 template<class T>
-void move_rows(const Context& ctx, const ExpertArrivals& by, std::int64_t columns, bool sorts,
-               const T* from, T* to) {
-  const char* const label = sorts ? "shardmark::sort_arrivals" : "shardmark::unsort_arrivals";
+void sort_rows(const Context& ctx, const ExpertArrivals& by, std::int64_t columns, const T* from,
+               T* to) {
   const std::int32_t* places = by.places;
   kernel::for_each_row(
-      ctx, label, by.rows, KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t arrived) {
-        const std::int64_t sorted = places[arrived];
-        const T* source = from + (sorts ? arrived : sorted) * columns;
-        T* into = to + (sorts ? sorted : arrived) * columns;
+      ctx, "shardmark::sort_arrivals", by.rows,
+      KOKKOS_LAMBDA(const kernel::Row& row, std::int64_t arrived) {
+        const T* source = from + arrived * columns;
+        T* into = to + places[arrived] * columns;
         row.loop(columns, [&](std::int64_t j) { into[j] = source[j]; });
       });
 }
@@ -152,14 +151,14 @@ void arrange_arrivals(const Context& ctx, const ExpertArrivals& arrivals,
 
 void sort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                    ConstStored arrived, Stored sorted) {
-  with_elements([&](auto*... data) { move_rows(ctx, arrivals, columns, true, data...); }, arrived,
+  with_elements([&](auto*... data) { sort_rows(ctx, arrivals, columns, data...); }, arrived,
                 sorted);
 }
 
 void unsort_arrivals(const Context& ctx, const ExpertArrivals& arrivals, std::int64_t columns,
                      ConstStored sorted, Stored arrived) {
-  with_elements([&](auto*... data) { move_rows(ctx, arrivals, columns, false, data...); }, sorted,
-                arrived);
+  collect_pairs(ctx, "shardmark::unsort_arrivals", {arrivals.places, arrivals.rows, 1}, columns,
+                sorted, arrived);
 }
 
 void place_in_lanes(const Context& ctx, const Routes& routes, const PairLanes& lanes) {
