@@ -28,7 +28,7 @@ void StepScalars::acquire(int sums) {
 void StepScalars::release() {
   for (const std::vector<int>& sums : {sums_, host_sums_})
     for (int s : sums) w_.drop(s);
-  for (int clip : {clip_, host_clip_}) w_.drop(clip);
+  w_.drop({clip_, host_clip_});
 }
 
 void StepScalars::set_flag(const std::vector<Operand>& grads, bool reduced) {
@@ -63,11 +63,6 @@ void StepScalars::sum_of_squares(int i, const std::vector<Operand>& grads) {
   std::vector<Operand> operands{w_.write(sums_[i])};
   operands.insert(operands.end(), grads.begin(), grads.end());
   w_.compute(grads.empty() ? Kernel::zero : Kernel::grad_norm, operands);
-}
-
-void StepScalars::reduce_sum(int i, Dtype wire, bool replicated) {
-  if (!replicated) return add_up(i, wire, {of_partition, c_.program.norm_group()});
-  average_sum(i, wire, of_partition, c_.program.norm_group());
 }
 
 void StepScalars::add_up(int i, Dtype wire, std::initializer_list<int> groups) {

@@ -22,13 +22,11 @@ class StepScalars : private DeepSpeedPart {
   void release();
   /// Sum of squares number `i` over this rank's `grads`.
   void sum_of_squares(int i, const std::vector<Operand>& grads);
-  /// Adds sum number `i` up over ranks in the type `wire`; `replicated` if each rank has all of it.
-  void reduce_sum(int i, Dtype wire, bool replicated);
   /// Adds up what the ranks of the norm's group counted, where the other ranks have the same sum.
   void add_up_parts(int i, Dtype wire) {
     if (c_.divided()) add_up(i, wire, {c_.program.norm_group()});
   }
-  /// Adds up sum number `i` over several groups, one after another; -1 is none.
+  /// Adds up sum number `i` in the type `wire` over several groups, one after another; -1 is none.
   void add_up(int i, Dtype wire, std::initializer_list<int> groups);
   /// Averages sum number `i` over a group whose ranks all have it already, once it is added up over
   /// the group `before`, if there is one.

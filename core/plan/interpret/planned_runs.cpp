@@ -1,4 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
+
 #include <core/plan/interpret/planned_runs.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 
@@ -24,12 +26,15 @@ Volume volume_of_runs(const Program& program, const SegmentRuns& runs, int group
   return sum;
 }
 
-// A rank sends rows at home, and receives at most what `away` has room for.
+// A rank sends rows at home, and receives at most what `away` has room for. It sends least if the
+// other lanes are full.
 RoutedRange routed_range(const Program& program, const SegmentRuns& runs) {
   RoutedRange range;
   if (program.expert_group < 0) return range;
   const TransformerDims dims = transformer_dims(program);
-  const std::int64_t fewest = fewest_sent(dims) * dims.hidden;
+  const RowLanes lanes = row_lanes(dims);
+  const std::int64_t pairs = pairs_of(dims) - (lanes.count - 1) * lanes.places;
+  const std::int64_t fewest = std::max<std::int64_t>(pairs, 0) * dims.hidden;
   for (std::size_t s = 0; s < runs.size(); ++s)
     for (const Event& e : program.segments[s].events) {
       if (e.routed == Routed::no) continue;

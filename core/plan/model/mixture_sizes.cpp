@@ -41,25 +41,11 @@ std::int64_t most_in_lane(const TransformerDims& d, std::int64_t pairs, std::int
 }  // namespace
 
 RowLanes row_lanes(const TransformerDims& d) {
-  const MoeSpec& moe = d.decoder->moe;
-  RowLanes of{d.part.ranks, d.part.rank, pairs_of(d)};
-  if (!d.part.cuts()) return of;
-  if (moe.routing == Routing::balanced)
-    of.places = pairs_in_lane(d, 0, 0, moe.experts);
-  else
-    of.places = most_in_lane(d, of.places, std::min(moe.experts, of.places));
-  return of;
-}
-
-std::int64_t fewest_sent(const TransformerDims& d) {
-  const RowLanes lanes = row_lanes(d);
-  return std::max<std::int64_t>(0, pairs_of(d) - size_mul(lanes.count - 1, lanes.places));
-}
-
-// Both groups are blocks of the world.
-std::int64_t lane_at(const TransformerDims& d, std::int64_t place) {
-  const std::int64_t all = d.part.ranks, first = d.part.rank - d.expert_part.rank % all;
-  return (first + all + place) % all;
+  const std::int64_t experts = d.decoder->moe.experts, pairs = pairs_of(d);
+  const bool balanced = d.decoder->moe.routing == Routing::balanced;
+  return {d.part.ranks, d.part.rank,
+          balanced ? pairs_in_lane(d, 0, 0, experts)
+                   : most_in_lane(d, pairs, std::min(experts, pairs))};
 }
 
 std::int64_t pairs_to(const TransformerDims& d, std::int64_t lane, std::int64_t place) {
@@ -67,10 +53,15 @@ std::int64_t pairs_to(const TransformerDims& d, std::int64_t lane, std::int64_t 
   return pairs_in_lane(d, lane, place * own, own);
 }
 
+// The ranks that divide experts and those that divide layers are blocks of the world.
+std::int64_t pairs_from(const TransformerDims& d, std::int64_t place) {
+  const std::int64_t all = d.part.ranks, first = d.part.rank - d.expert_part.rank % all;
+  return pairs_to(d, (first + all + place) % all, d.expert_part.rank);
+}
+
 std::int64_t arriving_pairs(const TransformerDims& d) {
   std::int64_t pairs = 0;
-  for (std::int64_t place = 0; place < d.expert_part.ranks; ++place)
-    pairs += pairs_to(d, lane_at(d, place), d.expert_part.rank);
+  for (std::int64_t place = 0; place < d.expert_part.ranks; ++place) pairs += pairs_from(d, place);
   return pairs;
 }
 
@@ -82,18 +73,13 @@ std::int64_t arrivals_room(const TransformerDims& d) {
   return std::min(static_cast<std::int64_t>(room), size_mul(largest_part(d), ranks));
 }
 
-// With learned routing all tokens may choose as many of a rank's experts as they can.
+// With learned routing all tokens may choose as many of a rank's experts as they can. Otherwise the
+// first lane, and the first experts, have most pairs.
 std::int64_t largest_part(const TransformerDims& d) {
   const MoeSpec& moe = d.decoder->moe;
-  if (moe.routing == Routing::learned) {
-    const std::int64_t own = moe.experts / d.expert_part.ranks;
-    return most_in_lane(d, size_mul(d.rows(), std::min(moe.per_token, own)), own);
-  }
-  std::int64_t most = 0;
-  for (std::int64_t place = 0; place < d.expert_part.ranks; ++place)
-    for (std::int64_t lane = 0; lane < row_lanes(d).count; ++lane)
-      most = std::max(most, pairs_to(d, lane, place));
-  return most;
+  if (moe.routing == Routing::balanced) return pairs_to(d, 0, 0);
+  const std::int64_t own = moe.experts / d.expert_part.ranks;
+  return most_in_lane(d, size_mul(d.rows(), std::min(moe.per_token, own)), own);
 }
 
 namespace {

@@ -28,15 +28,12 @@ struct RowLanes {
   std::int64_t all_places() const { return count * places; }
 };
 RowLanes row_lanes(const TransformerDims& dims);
-/// The fewest pairs that a rank sends of its lane, however they are routed.
-std::int64_t fewest_sent(const TransformerDims& dims);
-/// The lane of the rank at `place` of the group that divides experts.
-std::int64_t lane_at(const TransformerDims& dims, std::int64_t place);
 
 /// If ranks divide the experts of a layer: how many pairs a rank of `lane` sends to the rank at
-/// `place` of their group, and how many arrive at this one, with balanced routing. Learned routing
-/// is taken to do the same on average.
+/// `place` of their group, how many the one at `place` sends to this rank, and how many arrive here
+/// from all, with balanced routing. Learned routing is taken to do the same on average.
 std::int64_t pairs_to(const TransformerDims& dims, std::int64_t lane, std::int64_t place);
+std::int64_t pairs_from(const TransformerDims& dims, std::int64_t place);
 std::int64_t arriving_pairs(const TransformerDims& dims);
 /// How many may arrive: as many with balanced routing, and MoeSpec::room times as many with
 /// learned routing, but no more than the ranks can send.

@@ -52,7 +52,7 @@ void TorchScalars::reduce(int group, std::int64_t elems) {
 }
 
 void TorchScalars::release() {
-  for (const int slot : {sum_, clip_}) w_.drop(slot);
+  w_.drop({sum_, clip_});
 }
 
 }  // namespace shardmark

@@ -87,27 +87,15 @@ int ComputeWriter::saved_slot(int unit, Dtype dtype, std::int64_t elems) {
   return w_.slot("saved." + name, Category::activation, dtype, elems);
 }
 
-void ComputeWriter::acquire(std::initializer_list<int> slots) {
-  for (int s : slots)
-    if (s != no_slot && !w_.alive(s)) w_.acquire(s);
-}
-void ComputeWriter::release(std::initializer_list<int> slots) {
-  for (int s : slots) w_.drop(s);
-}
-
 void ComputeWriter::begin_micro(int micro_batch) {
   first_micro_ = micro_batch == 0;
   in_backward_ = false;
   if (!trains_) return;
   w_.acquire(tokens_);
-  acquire({partial_, balance_});
-  if (divided_) tensors_.begin_micro();
-  if (!sequences_.divides()) {
-    w_.compute(Kernel::load_batch, {w_.write(tokens_)});
-    return;
-  }
-  sequences_.begin_micro();
-  w_.compute(Kernel::load_batch, {w_.write(tokens_), sequences_.own_positions()});
+  w_.ensure({partial_, balance_, tensors_.scratch(), sequences_.positions()});
+  std::vector<Operand> loaded{w_.write(tokens_)};
+  if (sequences_.divides()) loaded.push_back(sequences_.own_positions());
+  w_.compute(Kernel::load_batch, loaded);
 }
 
 void ComputeWriter::end_forward(int module, const ParamPlaces& where) {
@@ -144,6 +132,7 @@ void ComputeWriter::end_backward() {
 }
 
 void ComputeWriter::begin_exchanged(Kernel kernel, int module) {
+  if (!exchanged(module) || std::exchange(begun_, -1) >= 0) return;
   const bool forward = kernel == Kernel::forward_begin;
   experts_.begin(forward, module);
   write(kernel, module, {}, {});
@@ -162,23 +151,15 @@ void ComputeWriter::begin(int module, VisitKind visit) {
   begun_ = module;
 }
 
-void ComputeWriter::begin_unless_begun(Kernel kernel, int module) {
-  if (exchanged(module) && std::exchange(begun_, -1) < 0) begin_exchanged(kernel, module);
-}
-
 void ComputeWriter::end_exchanged(Kernel kernel, int module) {
-  const bool forward = kernel == Kernel::forward_end;
-  experts_.send_home(forward);
+  experts_.send_home(kernel == Kernel::forward_end);
   write(kernel, module, {}, {});
   experts_.end();
 }
 
 void ComputeWriter::end_micro() {
   end_backward();
-  if (divided_) tensors_.end_micro();
-  release({partial_, balance_});
-  if (sequences_.divides()) sequences_.end_micro();
-  if (trains_) w_.release(tokens_);
+  w_.drop({tensors_.scratch(), partial_, balance_, sequences_.positions(), tokens_});
 }
 
 // Whether the unit's forward drops what it saves because backward makes it again.
@@ -263,8 +244,8 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
   end_backward();
   if (trains_ && module == u.first_module) {
     if (!in_backward_ && unit + 1 < static_cast<int>(units_.size()))
-      acquire({units_[unit + 1].x_in});
-    acquire({u.saved, u.workspace_forward});
+      w_.ensure({units_[unit + 1].x_in});
+    w_.ensure({u.saved, u.workspace_forward});
   }
   // The backward of the last module waits for its block's recomputation, which need not include
   // that module's own output, but may need what it saves beside it. The re-entrant kind, which
@@ -277,7 +258,7 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     const std::vector<int> ids = p_.model.params_of(module);
     std::vector<Operand> operands;
     for (int id : ids) operands.push_back(where(id));
-    begin_unless_begun(Kernel::forward_begin, module);
+    begin_exchanged(Kernel::forward_begin, module);
     // Without arithmetic, a norm without weights has nothing to do.
     if (trains_ || !ids.empty()) write(Kernel::forward, module, std::move(operands), ids);
     if (exchanged(module)) end_exchanged(Kernel::forward_end, module);
@@ -287,8 +268,8 @@ void ComputeWriter::forward(int module, const ParamPlaces& where) {
     if (dead) w_.release(out);
   }
   if (!last) return;
-  release({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
-  if (u.last_backward < 0) release({u.saved, u.x_in});
+  w_.drop({u.workspace_forward, drops(unit) && !in_backward_ ? u.saved : no_slot});
+  if (u.last_backward < 0) w_.drop({u.saved, u.x_in});
 }
 
 void ComputeWriter::write_backward(int module, const ParamPlaces& where,
@@ -313,14 +294,14 @@ void ComputeWriter::open_backward(int module) {
   end_backward();
   const int unit = p_.model.modules[module].unit;
   const UnitBuffers u = unit < 0 ? UnitBuffers{} : units_[unit];
-  if (trains_) acquire({dx_, module == u.first_backward ? u.workspace_backward : no_slot});
+  if (trains_) w_.ensure({dx_, module == u.first_backward ? u.workspace_backward : no_slot});
 }
 
 void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<const Operand> grads) {
   open_backward(module);
   const std::vector<int> trained = p_.model.trained_params_of(module);
   const bool passes_on = trains_ && p_.model.modules[module].input_gradient;
-  begin_unless_begun(Kernel::backward_begin, module);
+  begin_exchanged(Kernel::backward_begin, module);
   if (!trained.empty() || passes_on) write_backward(module, where, trained, grads);
   const Module& m = p_.model.modules[module];
   const bool exchanges =
@@ -333,8 +314,8 @@ void ComputeWriter::backward(int module, const ParamPlaces& where, std::span<con
 void ComputeWriter::drop_after_backward(int module) {
   if (!trains_) return;
   const UnitBuffers& u = units_[p_.model.modules[module].unit];
-  if (module == u.last_backward) release({u.workspace_backward, u.saved, u.x_in});
-  if (module == last_backward_) release({dx_});
+  if (module == u.last_backward) w_.drop({u.workspace_backward, u.saved, u.x_in});
+  if (module == last_backward_) w_.drop(dx_);
 }
 
 }  // namespace shardmark

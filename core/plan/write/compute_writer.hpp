@@ -27,7 +27,7 @@ class ComputeWriter {
   ComputeWriter(Program& program, PlanWriter& writer, const Profile& profile);
 
   /// To be called by init: acquires what lives for the whole run, which is the loss.
-  void acquire_persistent() { acquire({loss_}); }
+  void acquire_persistent() { w_.ensure({loss_}); }
 
   /// To be called around a micro-batch, for what all its modules share.
   void begin_micro(int micro_batch);
@@ -85,10 +85,7 @@ class ComputeWriter {
   bool exchanged(int module) const { return trains_ && p_.model.modules[module].exchanged; }
   void begin_exchanged(Kernel kernel, int module);
   void open_backward(int module);
-  void begin_unless_begun(Kernel kernel, int module);
   void end_exchanged(Kernel kernel, int module);
-  void acquire(std::initializer_list<int> slots);
-  void release(std::initializer_list<int> slots);
 
   Program& p_;
   PlanWriter& w_;

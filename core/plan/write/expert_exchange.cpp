@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
-
 #include <core/plan/deck/checked.hpp>
 #include <core/plan/write/expert_exchange.hpp>
 
@@ -15,18 +13,17 @@ ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExcha
     return checked_mul(pairs, d.hidden, "rows of experts");
   };
   lanes_ = row_lanes(d);
-  std::int64_t smallest = elems(pairs_to(d, 0, 0));
-  for (std::int64_t place = 0; place < d.expert_part.ranks; ++place) {
+  const std::int64_t ranks = d.expert_part.ranks;
+  for (std::int64_t place = 0; place < ranks; ++place) {
     to_.push_back(elems(pairs_to(d, lanes_.own, place)));
-    from_.push_back(elems(pairs_to(d, lane_at(d, place), d.expert_part.rank)));
+    from_.push_back(elems(pairs_from(d, place)));
     own_ += to_.back();
-    for (std::int64_t lane = 0; lane < lanes_.count; ++lane)
-      smallest = std::min(smallest, elems(pairs_to(d, lane, place)));
   }
   largest_ = elems(largest_part(d));
-  even_ = smallest == largest_;
   routes_ = d.decoder->moe.routing == Routing::learned;
   if (routes_) own_ = elems(lanes_.places);
+  // The last lane, and the last experts, have fewest pairs.
+  even_ = !routes_ && elems(pairs_to(d, lanes_.count - 1, ranks - 1)) == largest_;
   const auto declare = [&](B buffer, const char* name, Dtype dtype, std::int64_t count) {
     slots_[buffer] = w_.slot(name, Category::activation, dtype, count);
   };
@@ -45,19 +42,16 @@ ExpertExchange::ExpertExchange(Program& program, PlanWriter& writer, TensorExcha
 
 void ExpertExchange::begin(bool forward, int module) {
   module_ = module;
-  const auto acquire = [&](std::initializer_list<B> buffers) {
-    for (const B buffer : buffers)
-      if (slots_[buffer] != no_slot) w_.acquire(slots_[buffer]);
-  };
-  acquire({B::home, B::pair_weights});
+  w_.ensure({slots_[B::home], slots_[B::pair_weights]});
   if (forward)
-    acquire({B::pair_tokens, B::pair_choices, B::lane_pairs, B::counts_sent, B::counts_received});
+    w_.ensure({slots_[B::pair_tokens], slots_[B::pair_choices], slots_[B::lane_pairs],
+               slots_[B::counts_sent], slots_[B::counts_received]});
 }
 
 void ExpertExchange::end() {
-  for (const B buffer : {B::home, B::pair_weights, B::pair_tokens, B::pair_choices, B::lane_pairs,
-                         B::counts_received, B::counts_sent})
-    w_.drop(slots_[buffer]);
+  w_.drop({slots_[B::home], slots_[B::pair_weights], slots_[B::pair_tokens],
+           slots_[B::pair_choices], slots_[B::lane_pairs], slots_[B::counts_received],
+           slots_[B::counts_sent]});
 }
 
 void ExpertExchange::send_counts() {
@@ -77,7 +71,7 @@ Operand ExpertExchange::own_rows(bool writes) const {
 // If all parts are equal, the call needs no list of them.
 void ExpertExchange::send(Operand from, Operand into, const std::vector<std::int64_t>& to,
                           const std::vector<std::int64_t>& from_each, Routed routed) {
-  if (!routes_ && even_) {
+  if (even_) {
     w_.collective(Op::all_to_all, Reduction::none, from, into, {}, p_.expert_group);
     return;
   }

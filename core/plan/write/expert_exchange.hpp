@@ -59,7 +59,7 @@ class ExpertExchange {
   RowLanes lanes_;
   std::vector<std::int64_t> to_, from_;  // elements, by place in the group
   std::int64_t largest_ = 0;             // that any two ranks exchange
-  bool even_ = true;                     // all ranks send each other as much
+  bool even_ = false;                    // all ranks send each other as much
   bool routes_ = false;
   int module_ = -1;       // around whose pass this is
   std::int64_t own_ = 0;  // elements of this rank's lane

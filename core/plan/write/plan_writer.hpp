@@ -49,9 +49,17 @@ class PlanWriter {
   void phase(Phase phase, int micro_batch = 0) { phase_ = phase, micro_batch_ = micro_batch; }
   void acquire(int slot);
   void release(int slot);
-  /// Releases a slot unless it is not alive; no_slot never is.
+  /// Acquires slots unless they are alive. There may be no_slot among them.
+  void ensure(std::initializer_list<int> slots) {
+    for (const int s : slots)
+      if (s != no_slot && !alive(s)) acquire(s);
+  }
+  /// Releases slots unless they are not alive; no_slot never is.
   void drop(int slot) {
     if (alive(slot)) release(slot);
+  }
+  void drop(std::initializer_list<int> slots) {
+    for (const int s : slots) drop(s);
   }
   /// The order of operands is the kernel's contract (kernels.hpp).
   Event& compute(Kernel kernel, std::span<const Operand> operands,

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <core/plan/deck/checked.hpp>
-#include <core/plan/model/block_sizes.hpp>
 #include <core/plan/write/sequence_exchange.hpp>
 
 namespace shardmark {
@@ -35,15 +34,16 @@ Operand SequenceExchange::part(int slot, std::int64_t bytes, std::int64_t elems)
   return w_.read(slot, bytes / size, elems * dtype_bytes(w_[sent_].dtype) / size);
 }
 
-void SequenceExchange::exchange(const AttentionPlace& at, Way way, Operand from, Operand into,
-                                std::int64_t elems) {
-  const bool to_heads = way == Way::to_heads;
+void SequenceExchange::exchange(const AttentionPlace& at, Way way, int slot, Value value,
+                                std::int64_t from, std::int64_t into) {
+  const bool to_heads = way == Way::to_heads, keys = value == Value::k || value == Value::v;
+  const std::int64_t elems = keys ? kv_ : q_, own = keys ? own_kv_ : q_;
   compute(to_heads ? Kernel::split_heads : Kernel::split_tokens, at,
-          {w_.write(sent_, 0, elems), w_.read(from)});
+          {w_.write(sent_, 0, elems), part(slot, from, to_heads ? own : elems)});
   w_.collective(Op::all_to_all, Reduction::none, w_.read(sent_, 0, elems),
                 w_.write(received_, 0, elems), {}, p_.sequence_group);
   compute(to_heads ? Kernel::join_tokens : Kernel::join_heads, at,
-          {w_.write(into), w_.read(received_, 0, elems)});
+          {w_.write(part(slot, into, to_heads ? elems : own)), w_.read(received_, 0, elems)});
 }
 
 void SequenceExchange::forward(const AttentionPlace& at) {
@@ -51,32 +51,22 @@ void SequenceExchange::forward(const AttentionPlace& at) {
   // DeepSpeed gathers them in each layer, for kernels that derive masks from them.
   w_.collective(Op::all_gather, Reduction::none, own_positions(), w_.write(positions_), {},
                 p_.sequence_group);
-  w_.acquire(sent_);
-  w_.acquire(received_);
-  exchange(at, Way::to_heads, part(at.saved, s[Value::q], q_), part(at.saved, s[Value::q], q_), q_);
-  for (const Value x : {Value::k, Value::v})
-    exchange(at, Way::to_heads, part(at.saved, s[x], own_kv_), part(at.saved, s[x], kv_), kv_);
+  w_.ensure({sent_, received_});
+  for (const Value x : {Value::q, Value::k, Value::v})
+    exchange(at, Way::to_heads, at.saved, x, s[x], s[x]);
   compute(Kernel::attention, at, {w_.update(at.saved), w_.write(at.workspace)});
-  exchange(at, Way::to_tokens, part(at.saved, s[Value::context], q_),
-           part(at.saved, s[Value::attention], q_), q_);
-  w_.release(received_);
-  w_.release(sent_);
+  exchange(at, Way::to_tokens, at.saved, Value::context, s[Value::context], s[Value::attention]);
+  w_.drop({received_, sent_});
 }
 
 void SequenceExchange::backward(const AttentionPlace& at) {
   const EnumArray<Value, std::int64_t> d = block_backward_workspace(transformer_dims(p_)).d;
-  w_.acquire(sent_);
-  w_.acquire(received_);
-  const Operand output = part(at.workspace, d[Value::context], q_);
-  exchange(at, Way::to_heads, output, output, q_);
+  w_.ensure({sent_, received_});
+  exchange(at, Way::to_heads, at.workspace, Value::context, d[Value::context], d[Value::context]);
   compute(Kernel::attention_backward, at, {w_.read(at.saved), w_.update(at.workspace)});
-  for (const Value x : {Value::v, Value::k})
-    exchange(at, Way::to_tokens, part(at.workspace, d[x], kv_), part(at.workspace, d[x], own_kv_),
-             kv_);
-  exchange(at, Way::to_tokens, part(at.workspace, d[Value::q], q_),
-           part(at.workspace, d[Value::q], q_), q_);
-  w_.release(received_);
-  w_.release(sent_);
+  for (const Value x : {Value::v, Value::k, Value::q})
+    exchange(at, Way::to_tokens, at.workspace, x, d[x], d[x]);
+  w_.drop({received_, sent_});
 }
 
 }  // namespace shardmark

@@ -7,7 +7,7 @@
 // runtime/sequence_parallel/ulysses_sp.py.
 #pragma once
 
-#include <core/plan/model/transformer_sizes.hpp>
+#include <core/plan/model/block_sizes.hpp>
 #include <core/plan/plan.hpp>
 #include <core/plan/write/plan_writer.hpp>
 
@@ -25,11 +25,11 @@ class SequenceExchange {
   /// Declares its slots if ranks divide samples.
   SequenceExchange(Program& program, PlanWriter& writer);
 
+  /// To be alive during a micro-batch; no_slot if ranks do not divide samples.
+  int positions() const { return positions_; }
   /// Whether ranks divide samples. Otherwise nothing below is to be called.
   bool divides() const { return p_.sequence_group >= 0 && p_.trains; }
-  /// To be called around a micro-batch. The positions of this rank's tokens are loaded with them.
-  void begin_micro() { w_.acquire(positions_); }
-  void end_micro() { w_.release(positions_); }
+  /// Those of this rank's tokens, which are loaded with them.
   Operand own_positions() const;
 
   /// Attention, once q, k and v are there.
@@ -39,8 +39,9 @@ class SequenceExchange {
 
  private:
   enum class Way : std::uint8_t { to_heads, to_tokens };
-  /// Exchanges `from` by way of the two buffers, whose first `elems` elements it needs.
-  void exchange(const AttentionPlace& at, Way way, Operand from, Operand into, std::int64_t elems);
+  /// Exchanges a value, which lies at `from` bytes of a block's buffer, and then at `into`.
+  void exchange(const AttentionPlace& at, Way way, int slot, Value value, std::int64_t from,
+                std::int64_t into);
   void compute(Kernel kernel, const AttentionPlace& at, std::initializer_list<Operand> operands);
   /// A tensor at `bytes` bytes of a block's buffer.
   Operand part(int slot, std::int64_t bytes, std::int64_t elems) const;
@@ -50,7 +51,7 @@ class SequenceExchange {
   std::int64_t q_ = 0,
                kv_ = 0;      // elements of this rank's q, and of k and v while they are exchanged
   std::int64_t own_kv_ = 0;  // of k and v before and after
-  int positions_ = -1, sent_ = -1, received_ = -1;
+  int positions_ = no_slot, sent_ = no_slot, received_ = no_slot;
 };
 
 }  // namespace shardmark

@@ -13,10 +13,6 @@ void TensorExchange::declare(Dtype dtype, std::int64_t elems, const Profile& pro
   if (bytes > 0) scratch_ = w_.slot("partial_staging", Category::staging, Dtype::uint8, bytes);
 }
 
-void TensorExchange::begin_micro() {
-  if (scratch_ != no_slot) w_.acquire(scratch_);
-}
-
 void TensorExchange::sum(Operand data) {
   std::optional<Operand> scratch;
   if (scratch_ != no_slot) scratch = w_.write(scratch_);

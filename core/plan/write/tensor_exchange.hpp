@@ -19,9 +19,8 @@ class TensorExchange {
 
   /// Declares the scratch that sums of up to `elems` elements need, if they need any.
   void declare(Dtype dtype, std::int64_t elems, const Profile& profile);
-  /// To be called around a micro-batch.
-  void begin_micro();
-  void end_micro() { w_.drop(scratch_); }
+  /// To be alive during a micro-batch; no_slot if nothing is.
+  int scratch() const { return scratch_; }
 
   /// Adds up what the ranks have of `data`, in its type as torch does; each rank has the sum then.
   void sum(Operand data);

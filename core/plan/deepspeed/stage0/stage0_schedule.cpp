@@ -77,7 +77,7 @@ class Stage0Schedule final : public DeepSpeedSteps {
     const bool shares_first = c_.folds() && c_.has_master();
     if (gradient_sets() > 1 && sum == 0 && !shares_first) return;
     if (!c_.has_master() && c_.deck.zero.gradient_clipping > 0)
-      scalars_.reduce_sum(sum, Dtype::fp32, true);
+      scalars_.average_sum(sum, Dtype::fp32, of_partition, c_.program.norm_group());
     else
       scalars_.add_up_parts(sum, Dtype::fp32);
   }

@@ -106,7 +106,7 @@ class Stage12Schedule final : public FlatSteps {
   }
   int sums() const override { return c_.knobs.compute_grad_norm ? gradient_sets() : 0; }
   void reduce_sum(int sum) override {
-    scalars_.reduce_sum(sum, Dtype::fp32, false);
+    scalars_.add_up(sum, Dtype::fp32, {of_partition, c_.program.norm_group()});
     if (sum + 1 < sums()) return;
     // DeepSpeed averages the norms of what fewer ranks hold among these, which have the same norms
     // already.

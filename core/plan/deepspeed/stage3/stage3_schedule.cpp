@@ -177,7 +177,6 @@ class Stage3Schedule final : public DeepSpeedSteps {
     const Dtype wire = c_.offloads() ? Dtype::fp32 : Dtype::fp64;
     const SubGroup& group = params_.groups().groups()[static_cast<std::size_t>(sum)];
     const Holders holders = c_.param(group.params[0]).holders;
-    if (holders == Holders::all) return scalars_.reduce_sum(sum, wire, false);
     scalars_.add_up(sum, wire, {p_.group_of(holders), p_.parts_group(holders)});
   }
   std::vector<int> params_of_sums() const override {
