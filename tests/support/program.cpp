@@ -226,7 +226,12 @@ Outcome Program::wait() {
 }
 
 Outcome run(const Launch& launch) {
-  return Program(launch).wait();
+  const Outcome outcome = Program(launch).wait();
+  return launcher_was_lost(launch, outcome) ? Program(launch).wait() : outcome;
+}
+
+bool launcher_was_lost(const Launch& launch, const Outcome& outcome) {
+  return launch.ranks > 0 && outcome.status == 128 + SIGPIPE && outcome.err.empty();
 }
 
 bool launcher_is_open_mpi() {

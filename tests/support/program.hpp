@@ -76,8 +76,13 @@ class Program {
   int wait_status_ = 0;
 };
 
-/// Runs the launch to its end, after which `out` and `err` are complete.
+/// Runs the launch to its end, after which `out` and `err` are complete; once more if the launcher
+/// was lost.
 Outcome run(const Launch& launch);
+
+/// Returns whether the launcher ended by SIGPIPE without a message: MPICH's sometimes writes to a
+/// process of its own that has ended with its ranks.
+bool launcher_was_lost(const Launch& launch, const Outcome& outcome);
 
 /// Returns whether Open MPI's launcher starts the ranks. To them, it turns SIGINT into SIGTERM.
 bool launcher_is_open_mpi();
