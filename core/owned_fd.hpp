@@ -8,9 +8,9 @@
 
 namespace shardmark {
 
-/// Owns a file descriptor that open(2) returned, and closes it. A negative number means that there
-/// is none. The destructor ignores errors; a caller that must know that all data is written calls
-/// `close`.
+/// Owns a file descriptor that open(2) returned, and closes it. A negative number stands for no
+/// descriptor. The destructor ignores errors. A caller that must know that all data has been
+/// written calls `close`.
 class OwnedFd {
  public:
   OwnedFd(int fd = -1) : fd_(fd) {}

@@ -75,7 +75,7 @@ class GroupProof {
     std::uint64_t received_hash = 0, reference = 0;
     std::int64_t block = 1, blocks_per_part = 0;  // Kind::blocks
     std::size_t first_sent = 0, first_received = 0;
-    std::size_t first_hash = 0;  // Kind::hashes, and Kind::parts: of as many as there are ranks
+    std::size_t first_hash = 0;  // Kind::hashes: its only one; Kind::parts: of one per rank
   };
   Kind kind_of(const Collective& c) const;
   static bool hashes(const Record& r) {

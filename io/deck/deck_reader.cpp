@@ -12,6 +12,7 @@
 #include <io/deck/deck_sections.hpp>
 #include <io/deck/shipped_decks.hpp>
 #include <io/deepspeed/config.hpp>
+#include <io/deepspeed/schema/key_table.hpp>
 #include <io/files/hash.hpp>
 #include <io/hf/accelerate.hpp>
 #include <io/hf/config_filler.hpp>
@@ -148,7 +149,7 @@ std::string what_to_give(const Json& text) {
     return "this is a model's config.json, not a deck: name it in a deck, \"model\": {\"config\": "
            "FILE}; `shardmark predict` and `shardmark advise` take it with --model FILE";
   for (const char* key :
-       {"zero_optimization", "train_micro_batch_size_per_gpu", "train_batch_size", "bf16", "fp16"})
+       {zero_section, "train_micro_batch_size_per_gpu", "train_batch_size", "bf16", "fp16"})
     if (text.contains(key))
       return "this is a DeepSpeed config, not a deck: name it in a deck, \"deepspeed\": FILE; "
              "`shardmark predict` and `shardmark advise` take it with --deepspeed FILE";

@@ -63,7 +63,8 @@ inline Deck uneven_deck(int stage, std::int64_t accumulation = 1) {
                       stage, accumulation);
 }
 
-/// The same with one head of keys and values, beyond which ranks have no attention.
+/// The deck of uneven_deck with one head of keys and values. Of the ranks that divide its layers,
+/// only the first one has attention.
 inline Deck one_key_deck(int stage, std::int64_t accumulation = 1) {
   Deck deck = uneven_deck(stage, accumulation);
   deck.model.kv_heads = 1;

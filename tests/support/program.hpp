@@ -76,12 +76,12 @@ class Program {
   int wait_status_ = 0;
 };
 
-/// Runs the launch to its end, after which `out` and `err` are complete; once more if the launcher
-/// was lost.
+/// Runs the launch to its end, after which `out` and `err` are complete. If the launcher was lost,
+/// the launch is repeated once.
 Outcome run(const Launch& launch);
 
-/// Returns whether the launcher ended by SIGPIPE without a message: MPICH's sometimes writes to a
-/// process of its own that has ended with its ranks.
+/// Returns whether the launcher ended by SIGPIPE without a message. MPICH's launcher sometimes
+/// writes to one of its own processes that has already ended with its ranks.
 bool launcher_was_lost(const Launch& launch, const Outcome& outcome);
 
 /// Returns whether Open MPI's launcher starts the ranks. To them, it turns SIGINT into SIGTERM.

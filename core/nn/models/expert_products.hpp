@@ -38,17 +38,15 @@ class ExpertProducts {
   /// y = x W^T (+ bias).
   void forward(const ExpertTensors& p, ConstStored x, Stored y) const {
     for_each([&](const Rows& e) {
-      if (e.count > 0)
-        e.product.forward(p.in, p.out, x.at(e.first * p.in), p.weight.at(e.expert * p.in * p.out),
-                          bias_at(p.bias, e.expert * p.out), y.at(e.first * p.out));
+      e.product.forward(p.in, p.out, x.at(e.first * p.in), p.weight.at(e.expert * p.in * p.out),
+                        bias_at(p.bias, e.expert * p.out), y.at(e.first * p.out));
     });
   }
   /// dx (+)= dy W.
   void backward_input(const ExpertTensors& p, ConstStored dy, Stored dx, bool add = false) const {
     for_each([&](const Rows& e) {
-      if (e.count > 0)
-        e.product.backward_input(p.in, p.out, dy.at(e.first * p.out),
-                                 p.weight.at(e.expert * p.in * p.out), dx.at(e.first * p.in), add);
+      e.product.backward_input(p.in, p.out, dy.at(e.first * p.out),
+                               p.weight.at(e.expert * p.in * p.out), dx.at(e.first * p.in), add);
     });
   }
   /// dW (+)= dy^T x. An expert without rows has a gradient of zeros.

@@ -242,9 +242,9 @@ struct AdapterSpec {
 };
 
 /// What a module without parameters does: a `function` whose backward needs values that its forward
-/// saved, such as an activation, or the last of what a module around others does itself, such as
-/// dropout; an `identity`, such as dropout with a probability of 0; or a `constant`, whose output
-/// has no gradient, such as the angles of rotary positions.
+/// saved, such as an activation, or dropout that a module around others applies itself at its end;
+/// an `identity`, such as dropout with a probability of 0; or a `constant`, whose output has no
+/// gradient, such as the angles of rotary positions.
 enum class Bare : std::uint8_t { none, function, identity, constant };
 template<>
 inline constexpr auto value_names<Bare> = name_list("none", "function", "identity", "constant");

@@ -26,7 +26,8 @@ class StepScalars : private DeepSpeedPart {
   void add_up_parts(int i, Dtype wire) {
     if (c_.divided()) add_up(i, wire, {c_.program.norm_group()});
   }
-  /// Adds up sum number `i` in the type `wire` over several groups, one after another; -1 is none.
+  /// Adds up sum number `i` in the type `wire` over several groups, one after another. A group of
+  /// -1 is skipped.
   void add_up(int i, Dtype wire, std::initializer_list<int> groups);
   /// Averages sum number `i` over a group whose ranks all have it already, once it is added up over
   /// the group `before`, if there is one.

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include <core/plan/interpret/planned_runs.hpp>
+#include <core/plan/model/layout_offsets.hpp>
 #include <core/plan/model/mixture_sizes.hpp>
 
 namespace shardmark {
@@ -33,7 +34,7 @@ RoutedRange routed_range(const Program& program, const SegmentRuns& runs) {
   if (program.expert_group < 0) return range;
   const TransformerDims dims = transformer_dims(program);
   const RowLanes lanes = row_lanes(dims);
-  const std::int64_t pairs = pairs_of(dims) - (lanes.count - 1) * lanes.places;
+  const std::int64_t pairs = pairs_of(dims) - size_mul(lanes.count - 1, lanes.places);
   const std::int64_t fewest = std::max<std::int64_t>(pairs, 0) * dims.hidden;
   for (std::size_t s = 0; s < runs.size(); ++s)
     for (const Event& e : program.segments[s].events) {

@@ -34,8 +34,8 @@ namespace shardmark {
 class Mesh {
  public:
   Mesh() = default;
-  /// The degrees of `parallel` must divide `world`. A number stands for as many ranks that divide
-  /// nothing but the partition.
+  /// The degrees of `parallel` must divide `world`. An integer converts to a mesh of that many
+  /// ranks, which divide nothing but the partition.
   Mesh(int world, int rank = 0, const ParallelSpec& parallel = {});
 
   /// The ranks that share one partition of the states, over which gradients are summed, and this

@@ -77,12 +77,14 @@ class ListBuilder {
                         ": list what a container holds right after it");
     container_ = m.numels.empty() ? m.name : std::string{};
     if (!container_.empty()) containers_.push_back(container_);
+    // What a container holds follows it.
     const auto rest = std::span(spec_.modules).subspan(&m - spec_.modules.data());
-    const auto shards = [&](const ListModule& of) {
-      const bool in_unit = &of == &m || (!container_.empty() && inside(of.name, container_));
-      return in_unit && !of.numels.empty() && !owner_of_.contains(of.name);
-    };
-    if (std::ranges::any_of(rest, shards))
+    const auto end = std::find_if(rest.begin() + 1, rest.end(), [&](const ListModule& of) {
+      return container_.empty() || !inside(of.name, container_);
+    });
+    if (std::any_of(rest.begin(), end, [&](const ListModule& of) {
+          return !of.numels.empty() && !owner_of_.contains(of.name);
+        }))
       b_.unit(m.name, UnitKind::list);
     else
       b_.select_unit(-1);

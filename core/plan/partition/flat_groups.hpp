@@ -37,8 +37,8 @@ struct OwnedSlice {
 /// The flat buffers of a model, and where each parameter lies in them.
 class FlatGroups {
  public:
-  /// The holders of its parameters divide a buffer. Throws SizeError when a padded size leaves 63
-  /// bits.
+  /// Each buffer is divided over the holders of its parameters. Throws SizeError when a padded size
+  /// leaves 63 bits.
   FlatGroups(const ModelShape& model, const ZeroKnobs& knobs, std::int64_t param_bytes,
              const Mesh& mesh);
 

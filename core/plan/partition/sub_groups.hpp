@@ -22,8 +22,8 @@ struct SubGroup {
 /// All sub-groups of one rank; they are the same on each rank.
 class SubGroups {
  public:
-  /// Closes a sub-group once it holds `size` elements. Its holders divide a parameter. Throws
-  /// SizeError beyond 63 bits.
+  /// Closes a sub-group once it holds `size` elements. Each parameter is divided over its holders.
+  /// Throws SizeError beyond 63 bits.
   SubGroups(const ModelShape& model, std::int64_t size, const Mesh& mesh);
 
   const std::vector<SubGroup>& groups() const { return groups_; }

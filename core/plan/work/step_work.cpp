@@ -37,12 +37,13 @@ double model_flops_per_token(const ModelShape& model) {
       if (param.shape.size() < dimensions) continue;
       // A token uses some of the experts only, as many as if this rank had all of them, and of a
       // divided layer the parts of all ranks.
-      const Width all = width_of(whole, role);
       const double used =
           experts ? static_cast<double>(moe.per_token) / static_cast<double>(param.shape[0]) : 1;
-      const double elems = !experts && param.slice.cuts()
-                               ? static_cast<double>(all.out) * static_cast<double>(all.in)
-                               : static_cast<double>(param.elems);
+      auto elems = static_cast<double>(param.elems);
+      if (!experts && param.slice.cuts()) {
+        const Width all = width_of(whole, role);
+        elems = static_cast<double>(all.out) * static_cast<double>(all.in);
+      }
       weights += used * (param.trained() ? 1 : frozen) * elems;
     }
   }

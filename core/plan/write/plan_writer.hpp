@@ -18,7 +18,7 @@
 
 namespace shardmark {
 
-/// The value of a slot's number if there is no slot.
+/// The slot number that means that there is no slot.
 inline constexpr int no_slot = -1;
 
 /// What schedules give as a group to mean the ranks that share the partition, which are the world

@@ -25,11 +25,11 @@ class SequenceExchange {
   /// Declares its slots if ranks divide samples.
   SequenceExchange(Program& program, PlanWriter& writer);
 
-  /// To be alive during a micro-batch; no_slot if ranks do not divide samples.
+  /// The slot that must be alive during a micro-batch; no_slot if ranks do not divide samples.
   int positions() const { return positions_; }
   /// Whether ranks divide samples. Otherwise nothing below is to be called.
   bool divides() const { return p_.sequence_group >= 0 && p_.trains; }
-  /// Those of this rank's tokens, which are loaded with them.
+  /// The positions of this rank's tokens, which are loaded with the tokens.
   Operand own_positions() const;
 
   /// Attention, once q, k and v are there.

@@ -19,7 +19,7 @@ class TensorExchange {
 
   /// Declares the scratch that sums of up to `elems` elements need, if they need any.
   void declare(Dtype dtype, std::int64_t elems, const Profile& profile);
-  /// To be alive during a micro-batch; no_slot if nothing is.
+  /// The slot that must be alive during a micro-batch; no_slot if sums need no scratch.
   int scratch() const { return scratch_; }
 
   /// Adds up what the ranks have of `data`, in its type as torch does; each rank has the sum then.
