@@ -44,18 +44,20 @@ bool is_terminal(int pid) {
          target == "/dev/console";
 }
 
-// Whether standard output of this process is a terminal, or that of the launcher (such as mpiexec)
-// which started it. Launchers give their ranks a pipe.
+bool is_launcher(int pid) {
+  constexpr const char* prefixes[] = {"hydra", "mpiexec", "mpirun", "orte", "prte", "srun"};
+  return std::ranges::any_of(
+      prefixes, [name = name_of(pid)](const char* prefix) { return name.starts_with(prefix); });
+}
+
+// Whether standard output of this process is a terminal or, where launchers (such as mpiexec)
+// started it, that of one of them: they give their ranks a pipe or, as Open MPI 4 does, a
+// terminal of their own, whatever becomes of the text.
 bool output_reaches_terminal() {
-  if (isatty(STDOUT_FILENO) != 0) return true;
-  for (int pid = parent_of(getpid()), hops = 0; pid > 1 && hops < 8; pid = parent_of(pid), ++hops) {
-    const std::string name = name_of(pid);
-    const bool launcher = name.starts_with("hydra") || name.starts_with("mpiexec") ||
-                          name.starts_with("mpirun") || name.starts_with("srun") ||
-                          name.starts_with("prte");
-    if (!launcher) return false;
+  int pid = parent_of(getpid());
+  if (!is_launcher(pid)) return isatty(STDOUT_FILENO) != 0;
+  for (int hops = 0; is_launcher(pid) && hops < 8; pid = parent_of(pid), ++hops)
     if (is_terminal(pid)) return true;
-  }
   return false;
 }
 

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rules of progress: plain lines in a file or a pipe, one rewritten line on a terminal, and the
 // result at the end of both.
+#include <cstdlib>
+#include <filesystem>
+
 #include <gtest/gtest.h>
 
 #include <tests/support/pattern.hpp>
@@ -42,6 +45,22 @@ TEST_P(Progress, RewritesItsLineOnATerminal) {
   const auto report = out.find("Memory, this rank");
   ASSERT_NE(last_progress, std::string::npos);
   EXPECT_LT(last_progress, report) << "the report comes after the last rewritten line";
+}
+
+// `script` under the name of a launcher gives the program a terminal, as Open MPI's launcher does.
+TEST(ProgressLine, IsNotRewrittenForATerminalOfTheLauncherAlone) {
+  if (!std::filesystem::exists("/usr/bin/script")) GTEST_SKIP() << "needs script of util-linux";
+  const Workplace place;
+  place.deck(3, {{"run", {{"steps", 2}}}});
+  const std::string launcher = place.path("mpirun"), out = place.path("stdout");
+  std::filesystem::create_symlink("/usr/bin/script", launcher);
+  std::string words = "exec " SHARDMARK_TEST_PROGRAM;
+  for (const std::string& word : place.run_args()) words += " " + word;
+  const std::string command = launcher + " -qec '" + words + "' /dev/null > " + out;
+  ASSERT_EQ(std::system(command.c_str()), 0);
+  const std::string text = read_text(out);
+  EXPECT_NE(text.find("RESULT=VALID"), std::string::npos) << text;
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
 }
 
 // Noise is measured in two halves, of which each says how long the rest takes.
