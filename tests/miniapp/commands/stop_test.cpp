@@ -23,9 +23,10 @@ constexpr int launcher = -1;  // who receives the signal, if not a rank
 const Json endless = {{"run", {{"steps", 1000000}, {"warmup", 1}}},
                       {"checkpoint", {{"dir", "ckpt"}, {"resume", "latest"}}}};
 
-// Open MPI's launcher would kill ranks one second after it has passed SIGTERM on.
+// Open MPI's launcher would kill ranks one second after it has passed SIGTERM on. That of Open MPI
+// 4 waits as long after any end with another status than 0.
 const std::map<std::string, std::string> patient_launcher = {
-    {"OMPI_MCA_odls_base_sigkill_timeout", "60"}, {"PRTE_MCA_odls_base_sigkill_timeout", "60"}};
+    {"OMPI_MCA_odls_base_sigkill_timeout", "10"}, {"PRTE_MCA_odls_base_sigkill_timeout", "10"}};
 
 void send(Program& program, int to, int signal) {
   if (to == launcher) {
