@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include <comm/decorators/watching.hpp>
+#include <comm/mpi/unwatched_call.hpp>
 #include <core/clock.hpp>
 #include <core/error.hpp>
 #include <core/random.hpp>
@@ -131,6 +132,7 @@ Ticket WatchingCommunicator::exchange(const void* own, void* all, std::int64_t b
 
 std::unique_ptr<Communicator> WatchingCommunicator::split(int color, int key) {
   const std::uint64_t id = child_id(lane_.id, ++splits_, color);
+  const UnwatchedCall call("splitting communicators");
   std::unique_ptr<Communicator> child = inner().split(color, key);
   // The world ranks of the group's members.
   std::vector<std::int64_t> members(static_cast<std::size_t>(child->size()));

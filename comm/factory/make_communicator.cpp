@@ -6,6 +6,7 @@
 #include <comm/mpi/mpi_communicator.hpp>
 #include <comm/mpi/mpi_library.hpp>
 #include <comm/mpi/node.hpp>
+#include <comm/mpi/unwatched_call.hpp>
 #include <comm/nccl/nccl_headers.hpp>
 #include <comm/node/node_communicator.hpp>
 #include <comm/self/self_communicator.hpp>
@@ -58,6 +59,7 @@ std::unique_ptr<Communicator> make_best(MPI_Comm comm, int size, const CommOptio
 
 std::unique_ptr<Communicator> make_communicator(Backend backend, MPI_Comm comm,
                                                 const CommOptions& options) {
+  const UnwatchedCall call("making communicators");
   const int size = comm_size(comm);
   switch (backend) {
     case Backend::automatic: return make_best(comm, size, options);

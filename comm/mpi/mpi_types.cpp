@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_types.hpp>
+#include <comm/mpi/unwatched_call.hpp>
 
 namespace shardmark {
 
@@ -39,13 +40,23 @@ OwnedComm::OwnedComm(MPI_Comm comm) : comm_(comm) {
 }
 
 OwnedComm OwnedComm::duplicate(MPI_Comm comm) {
+  const UnwatchedCall call("duplicating communicators");
   MPI_Comm copy = MPI_COMM_NULL;
   SHARDMARK_MPI(MPI_Comm_dup(comm, &copy));
   return OwnedComm(copy);
 }
 
+OwnedComm OwnedComm::split(MPI_Comm comm, int color, int key) {
+  const UnwatchedCall call("splitting communicators");
+  MPI_Comm part = MPI_COMM_NULL;
+  SHARDMARK_MPI(MPI_Comm_split(comm, color, key, &part));
+  return OwnedComm(part);
+}
+
 OwnedComm::~OwnedComm() {
-  if (comm_ != MPI_COMM_NULL) report_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
+  if (comm_ == MPI_COMM_NULL) return;
+  const UnwatchedCall call("closing communicators");
+  report_mpi(MPI_Comm_free(&comm_), "MPI_Comm_free");
 }
 
 PieceType::PieceType(Dtype dtype, std::int64_t elems, std::int64_t extent_elems) {

@@ -30,6 +30,7 @@ class OwnedComm {
   explicit OwnedComm(MPI_Comm comm);
   /// Collective over `comm`. Throws CommError.
   static OwnedComm duplicate(MPI_Comm comm);
+  static OwnedComm split(MPI_Comm comm, int color, int key);
   OwnedComm(OwnedComm&& other) noexcept : comm_(std::exchange(other.comm_, MPI_COMM_NULL)) {}
   OwnedComm& operator=(OwnedComm&& other) noexcept {
     std::swap(comm_, other.comm_);

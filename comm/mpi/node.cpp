@@ -9,6 +9,7 @@
 #include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_world.hpp>
 #include <comm/mpi/node.hpp>
+#include <comm/mpi/unwatched_call.hpp>
 #include <core/cpu_set.hpp>
 #include <core/random.hpp>
 
@@ -66,10 +67,8 @@ std::vector<int> nodes_of_ranks(MPI_Comm comm, int part) {
 }
 
 OwnedComm ranks_of_node(MPI_Comm comm) {
-  const int first = nodes_of_ranks(comm)[static_cast<std::size_t>(comm_rank(comm))];
-  MPI_Comm node = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split(comm, first, 0, &node));
-  return OwnedComm(node);
+  const UnwatchedCall call("finding the ranks of a node");
+  return OwnedComm::split(comm, nodes_of_ranks(comm)[static_cast<std::size_t>(comm_rank(comm))], 0);
 }
 
 Node find_node(MPI_Comm comm) {

@@ -12,7 +12,6 @@
 #include <comm/comm_options.hpp>
 #include <comm/communicator.hpp>
 #include <comm/flight_queue.hpp>
-#include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_types.hpp>
 
 namespace shardmark {
@@ -41,9 +40,7 @@ class QueuedCommunicator : public Communicator {
   /// in their queues, and the split has to come at the same place on all. Throws CommError.
   std::unique_ptr<Communicator> split(int color, int key) override {
     if (!idle()) wait(queue_.last());
-    MPI_Comm child = MPI_COMM_NULL;
-    SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &child));
-    return group_of(OwnedComm(child));
+    return group_of(OwnedComm::split(comm_.get(), color, key));
   }
 
  protected:

@@ -137,9 +137,7 @@ Ticket NcclCommunicator::exchange(const void* own, void* all, std::int64_t bytes
 
 std::unique_ptr<Communicator> NcclCommunicator::split(int color, int key) {
   if (started_ > done_) wait(started_);
-  MPI_Comm child = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split(comm_.get(), color, key, &child));
-  return std::make_unique<NcclCommunicator>(OwnedComm(child), options_);
+  return std::make_unique<NcclCommunicator>(OwnedComm::split(comm_.get(), color, key), options_);
 }
 
 }  // namespace shardmark

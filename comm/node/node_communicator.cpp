@@ -4,7 +4,6 @@
 #include <fmt/core.h>
 
 #include <comm/collective.hpp>
-#include <comm/mpi/mpi_check.hpp>
 #include <comm/mpi/mpi_communicator.hpp>
 #include <comm/mpi/node.hpp>
 #include <comm/node/node_communicator.hpp>
@@ -38,12 +37,10 @@ std::unique_ptr<NodeCommunicator> NodeCommunicator::make(MPI_Comm comm, const Co
       new NodeCommunicator(std::move(own), options, map_of(all, options.node)));
   NodeGroup& group = made->group_;
   const NodeMap& map = group.map;
-  MPI_Comm here = MPI_COMM_NULL;
-  SHARDMARK_MPI(MPI_Comm_split(all, map.node(), map.local(), &here));
-  const OwnedComm locals(here);
-  group.window =
-      ShmWindow::make(here, group.limits.most_bytes + NodeGroup::result_bytes(map, group.limits),
-                      why_not, node_pieces_in_flight);
+  const OwnedComm here = OwnedComm::split(all, map.node(), map.local());
+  group.window = ShmWindow::make(
+      here.get(), group.limits.most_bytes + NodeGroup::result_bytes(map, group.limits), why_not,
+      node_pieces_in_flight);
   if (!true_on_all_ranks(all, group.window != nullptr)) {
     if (group.window) why_not = "the ranks of another node cannot share memory";
     return nullptr;

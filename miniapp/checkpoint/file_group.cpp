@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include <comm/mpi/mpi_check.hpp>
 #include <io/checkpoint/checksum.hpp>
 #include <miniapp/checkpoint/file_group.hpp>
 
@@ -31,7 +30,7 @@ FileGroup::FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
   const auto size = static_cast<std::int64_t>(peers.size());
   const auto k = static_cast<int>(ranks_per_file == 0 ? size : std::min(ranks_per_file, size));
   const int mine = peers.rank() / k;
-  if (ranks_per_file != 1) SHARDMARK_MPI(MPI_Comm_split(world, mine, peers.rank(), &comm_));
+  if (ranks_per_file != 1) comm_ = OwnedComm::split(world, mine, peers.rank());
   const auto maps = maps_of_all(peers, owned);
   for (int r = 0; r < peers.size(); ++r) {
     const int file = r / k;
@@ -58,12 +57,8 @@ FileGroup::FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
   }
   const CheckpointPart& own = parts_[peers.rank()];
   place_.path = files_[mine].name;
-  place_.comm = comm_;
+  place_.comm = comm_.get();
   place_.offset = own.offset, place_.elems = own.elems, place_.first_block = own.first_block;
-}
-
-FileGroup::~FileGroup() {
-  if (comm_ != MPI_COMM_NULL) (void)MPI_Comm_free(&comm_);  // at the end of a run
 }
 
 PartPlace FileGroup::place(const std::string& folder) const {

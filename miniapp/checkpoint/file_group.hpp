@@ -8,6 +8,7 @@
 
 #include <mpi.h>
 
+#include <comm/mpi/mpi_types.hpp>
 #include <io/checkpoint/manifest.hpp>
 #include <io/checkpoint/part_writer.hpp>
 #include <miniapp/ranks/peers.hpp>
@@ -21,7 +22,6 @@ class FileGroup {
   /// made. `owned` are the elements that this rank writes.
   FileGroup(MPI_Comm world, Peers& peers, std::int64_t ranks_per_file,
             const std::vector<ElementRange>& owned);
-  ~FileGroup();
   FileGroup(const FileGroup&) = delete;
   FileGroup& operator=(const FileGroup&) = delete;
 
@@ -32,7 +32,7 @@ class FileGroup {
   const std::vector<CheckpointPart>& parts() const { return parts_; }
 
  private:
-  MPI_Comm comm_ = MPI_COMM_NULL;
+  OwnedComm comm_;
   std::vector<CheckpointFile> files_;
   std::vector<CheckpointPart> parts_;  // by rank
   PartPlace place_;

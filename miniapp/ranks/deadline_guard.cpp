@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <comm/mpi/unwatched_call.hpp>
 #include <core/clock.hpp>
 #include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/launcher.hpp>
@@ -48,6 +49,7 @@ double most_seconds() {
 
 DeadlineGuard& DeadlineGuard::start() {
   static DeadlineGuard& guard = *new DeadlineGuard;
+  UnwatchedCall::tell([](const char* what) { guard.unwatched_call(what); });
   return guard;
 }
 
@@ -63,7 +65,12 @@ DeadlineGuard::DeadlineGuard() : self_(describe_self()), most_s_(most_seconds())
 
 void DeadlineGuard::begin(const char* what, double limit_s) {
   const std::lock_guard lock(mutex_);
+  begin_locked(what, limit_s);
+}
+
+void DeadlineGuard::begin_locked(const char* what, double limit_s) {
   what_ = what;
+  in_call_ = false;
   limit_s_ = std::min(limited(limit_s), longest_s);
   deadline_ns_ = monotonic_ns() + nanoseconds(limit_s_);
 }
@@ -71,6 +78,24 @@ void DeadlineGuard::begin(const char* what, double limit_s) {
 void DeadlineGuard::end() {
   const std::lock_guard lock(mutex_);
   what_ = nullptr;
+  in_call_ = false;
+}
+
+void DeadlineGuard::set_timeout(double timeout_s) {
+  const std::lock_guard lock(mutex_);
+  call_limit_s_ = timeout_s;
+}
+
+// A phase that holds already includes the call.
+void DeadlineGuard::unwatched_call(const char* what) {
+  const std::lock_guard lock(mutex_);
+  if (what != nullptr && what_ == nullptr) {
+    begin_locked(what, call_limit_s_);
+    in_call_ = true;
+  } else if (what == nullptr && in_call_) {
+    what_ = nullptr;
+    in_call_ = false;
+  }
 }
 
 void DeadlineGuard::ends_with(ExitStatus status) {

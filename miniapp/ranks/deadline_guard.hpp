@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The guard: a thread that ends this process when a phase does not end in time. Collectives have
 // the watchdog, which asks the other ranks; the guard covers what the watchdog cannot see, because
-// it happens inside a library or before and after there is a watchdog: MPI_Init, the duplication of
-// communicators, checkpoints and the report's files, MPI_Finalize and MPI_Abort. It uses no MPI, no
-// lock of another thread and no buffered output. It also ends the process at a second SIGINT or
-// SIGTERM.
+// it happens inside a library or before and after there is a watchdog: MPI_Init, calls that make
+// and free communicators (UnwatchedCall) wherever they come, checkpoints and the report's files,
+// MPI_Finalize and MPI_Abort. It uses no MPI, no lock of another thread and no buffered output. It
+// also ends the process at a second SIGINT or SIGTERM.
 #pragma once
 
 #include <algorithm>
@@ -43,8 +43,10 @@ class DeadlineGuard {
   void begin(const char* what, double limit_s);
   /// `limit_s` seconds, or SHARDMARK_PHASE_LIMIT_S if that is less.
   double limited(double limit_s) const { return std::min(limit_s, most_s_); }
-  /// The phase ends; nothing is guarded until the next one.
+  /// The phase ends; nothing but unwatched calls is guarded until the next one.
   void end();
+  /// The limit of an unwatched call outside a phase (`start_limit_s` before the first call).
+  void set_timeout(double timeout_s);
   /// The status with which the process is about to end; CommError's before the first call.
   void ends_with(ExitStatus status);
 
@@ -52,12 +54,15 @@ class DeadlineGuard {
   DeadlineGuard();
   void watch();
   void look(std::int64_t now_ns);
+  void begin_locked(const char* what, double limit_s);
+  void unwatched_call(const char* what);
   void say(const std::string& why) const;
 
   std::string self_;  // "rank 1 (host n3, pid 12)"
   std::mutex mutex_;  // guards what follows
   const char* what_ = nullptr;
-  double limit_s_ = 0;
+  double limit_s_ = 0, call_limit_s_ = start_limit_s;
+  bool in_call_ = false;  // `what_` is an unwatched call, not a phase
   std::int64_t deadline_ns_ = 0;
   ExitStatus status_ = ExitStatus::comm;
   double most_s_;            // SHARDMARK_PHASE_LIMIT_S

@@ -111,6 +111,7 @@ RunPlan read_run(const RunArguments& arguments, const World& world) {
             run.loaded.deck.path, r, hosts[r], hashes[r], hosts[0], hashes[0]));
   });
   world.watch.set_timeout(run.loaded.deck.comm.timeout_s);
+  world.guard.set_timeout(run.loaded.deck.comm.timeout_s);
   require_equal_nodes(run, peers);
   return run;
 }

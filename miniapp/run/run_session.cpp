@@ -22,7 +22,6 @@ void RunSession::open() {
   device_.start = device_memory_in_use(profile.ranks_per_node);
   static_cast<void>(reset_peak_resident());  // if refused, the peak includes the start of MPI
   peers.agree([&] {
-    const GuardedPhase phase(world_.guard, "duplicating communicators", deck.comm.timeout_s);
     if (deck.congestion.given) {
       std::optional<double> most_rate;
       if (deck.congestion.gbps) most_rate = *deck.congestion.gbps * 1e9;

@@ -57,7 +57,9 @@ const Hang hangs[] = {
     {"MPI_Init_thread 1 1", launchers_own, "rank [01] .*start-up: MPI_Init not finished after 6 s"},
     {"MPI_Comm_dup 0 1", launchers_own,
      "rank [01] .*start-up: duplicating communicators not finished"},
-    {"MPI_Comm_dup 1 3", launchers_own, "rank [01] .*duplicating communicators not finished"},
+    {"MPI_Comm_dup 1 3", launchers_own, "rank [01] .*making communicators not finished after 2 s"},
+    // Of the step that is made again after the last one.
+    {"MPI_Comm_dup 1 4", launchers_own, "rank [01] .*making communicators not finished after 2 s"},
     {"MPI_Iallgather 1 30", 5, "not finished after 2 s: rank 1 .*does not answer"},
     {"fsync 1 1", launchers_own, "rank 1 .*(writing a checkpoint not finished|does not answer)"},
     {"MPI_Finalize 1 1", 0, "rank 1 .*MPI_Finalize not finished"},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: a phase that does not end in time ends the process with the right status and names it; a
-// phase that ends, or gives way to the next one, does not. A signal that asks the process to stop
-// runs its handler on the guard's thread, and on no other.
+// phase that ends, or gives way to the next one, does not. An unwatched call outside phases is one.
+// A signal that asks the process to stop runs its handler on the guard's thread, and on no other.
 #include <chrono>
 #include <csignal>
 #include <thread>
@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <comm/mpi/unwatched_call.hpp>
 #include <miniapp/ranks/deadline_guard.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
 
@@ -55,6 +56,33 @@ TEST_F(DeadlineGuardDeath, LeavesAPhaseThatEndsAlone) {
         _exit(7);
       },
       testing::ExitedWithCode(7), "");
+}
+
+TEST_F(DeadlineGuardDeath, EndsAnUnwatchedCallOutsidePhases) {
+  EXPECT_EXIT(
+      {
+        DeadlineGuard& guard = DeadlineGuard::start();
+        guard.set_timeout(0.3);
+        const UnwatchedCall outer("making communicators");
+        const UnwatchedCall inner("duplicating communicators");
+        wait(60);
+      },
+      testing::ExitedWithCode(5), "making communicators not finished after 0.3 s");
+}
+
+// What ends first is not the phase, and a call that has ended is not guarded.
+TEST_F(DeadlineGuardDeath, GivesAnUnwatchedCallTheLimitOfItsPhase) {
+  EXPECT_EXIT(
+      {
+        DeadlineGuard& guard = DeadlineGuard::start();
+        guard.set_timeout(0.3);
+        { const UnwatchedCall alone("making communicators"); }
+        wait(1);
+        guard.begin("start-up", 2);
+        const UnwatchedCall within("making communicators");
+        wait(60);
+      },
+      testing::ExitedWithCode(5), "start-up not finished after 2 s");
 }
 
 bool blocks_stop_signals() {
