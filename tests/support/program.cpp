@@ -74,8 +74,6 @@ std::vector<std::string> command(const Launch& launch) {
   std::vector<std::string> words;
   if (launch.ranks > 0) {
     words = {SHARDMARK_TEST_MPIEXEC, SHARDMARK_TEST_NUMPROC_FLAG, std::to_string(launch.ranks)};
-    // Open MPI's launcher adds ten lines of its own to the message of a rank that fails.
-    if (launcher_is_open_mpi()) words.emplace_back("--quiet");
     std::istringstream flags(SHARDMARK_TEST_PREFLAGS);
     for (std::string flag; std::getline(flags, flag, ';');)
       if (!flag.empty()) words.push_back(flag);
@@ -83,6 +81,21 @@ std::vector<std::string> command(const Launch& launch) {
   words.emplace_back(SHARDMARK_TEST_PROGRAM);
   words.insert(words.end(), launch.args.begin(), launch.args.end());
   return words;
+}
+
+// Open MPI's launcher adds paragraphs of its own to the message of a rank that fails, each between
+// two lines of dashes.
+std::string without_paragraphs_of_open_mpi(const std::string& text) {
+  const std::string edge(70, '-');
+  std::string kept;
+  bool within = false, after = false;
+  for (const std::string& line : lines_of(text)) {
+    const bool is_edge = line.starts_with(edge);
+    if (!is_edge && !within && !(after && line.empty())) kept += line + "\n";
+    if (is_edge) within = !within;
+    after = is_edge || (after && line.empty());
+  }
+  return kept;
 }
 
 // Returns the value of `name` in a block of NUL-terminated NAME=VALUE, or "" if it is absent.
@@ -222,6 +235,7 @@ Outcome Program::wait() {
         WIFEXITED(wait_status_) ? WEXITSTATUS(wait_status_) : 128 + WTERMSIG(wait_status_);
   outcome.out = out();
   outcome.err = read_all(err_path_);
+  if (launcher_is_open_mpi()) outcome.err = without_paragraphs_of_open_mpi(outcome.err);
   return outcome;
 }
 
