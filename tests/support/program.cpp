@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <regex>
 #include <sstream>
 #include <system_error>
 #include <thread>
@@ -248,16 +249,19 @@ bool launcher_was_lost(const Launch& launch, const Outcome& outcome) {
   return launch.ranks > 0 && outcome.status == 128 + SIGPIPE && outcome.err.empty();
 }
 
-bool launcher_is_open_mpi() {
-  static const bool is = [] {
-    FILE* const version = popen("'" SHARDMARK_TEST_MPIEXEC "' --version 2>&1", "r");
-    if (version == nullptr) fail("popen");
+int open_mpi_version() {
+  static const int version = [] {
+    FILE* const pipe = popen("'" SHARDMARK_TEST_MPIEXEC "' --version 2>&1", "r");
+    if (pipe == nullptr) fail("popen");
     std::string text(1000, '\0');
-    text.resize(std::fread(text.data(), 1, text.size(), version));
-    pclose(version);
-    return text.find("Open MPI") != std::string::npos || text.find("OpenRTE") != std::string::npos;
+    text.resize(std::fread(text.data(), 1, text.size(), pipe));
+    pclose(pipe);
+    std::smatch match;
+    return std::regex_search(text, match, std::regex(R"((Open MPI|OpenRTE)\) (\d+))"))
+               ? std::stoi(match[2])
+               : 0;
   }();
-  return is;
+  return version;
 }
 
 std::vector<std::string> lines_of(const std::string& text) {

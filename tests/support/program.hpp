@@ -84,8 +84,12 @@ Outcome run(const Launch& launch);
 /// writes to one of its own processes that has already ended with its ranks.
 bool launcher_was_lost(const Launch& launch, const Outcome& outcome);
 
-/// Returns whether Open MPI's launcher starts the ranks. To them, it turns SIGINT into SIGTERM.
-bool launcher_is_open_mpi();
+/// Returns the major version of Open MPI if its launcher starts the ranks, else 0. It turns SIGINT
+/// into SIGTERM for them.
+int open_mpi_version();
+inline bool launcher_is_open_mpi() {
+  return open_mpi_version() != 0;
+}
 
 /// Returns the lines of a text without their line ends; a last line without an end counts.
 std::vector<std::string> lines_of(const std::string& text);

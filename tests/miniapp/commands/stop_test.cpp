@@ -82,10 +82,16 @@ struct Case {
   int ranks, to, stage;
 };
 
+// Open MPI's launcher no longer waits at all since version 6.
+bool kills_at_once(int receiver, int signal) {
+  return receiver == launcher && signal != SIGUSR1 && open_mpi_version() >= 6;
+}
+
 class Stop : public ::testing::TestWithParam<Case> {};
 
 TEST_P(Stop, AfterTheSameStepWithCheckpointAndReport) {
   const Case& c = GetParam();
+  if (kills_at_once(c.to, c.signal)) GTEST_SKIP() << "this launcher kills its ranks at once";
   const Workplace place;
   place.deck(c.stage, endless);
   Program program({.args = place.run_args(), .ranks = c.ranks, .environment = patient_launcher});
@@ -135,6 +141,7 @@ TEST(StopOf, ASecondSignalIsAtOnce) {
 }
 
 TEST(StopOf, ASweepKeepsThePointsThatAreDone) {
+  if (kills_at_once(launcher, SIGTERM)) GTEST_SKIP() << "this launcher kills its ranks at once";
   const Workplace place;
   place.deck(3);
   const std::vector<std::string> args{
