@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # shardmark_test(<name> FILES <source>… [LIBS <target>…] [NP <ranks>…] [LABELS <label>…] [ALONE]
 #                [TIMEOUT <seconds, default 300; five times that under the sanitizers>]
-#                [ENVIRONMENT <variable=value>…])
+#                [ENVIRONMENT <variable=value>…] [DEPENDS <target that the tests open or start>…])
 #
 # Registers tests of GoogleTest. With NP they have the main function for MPI and are registered once
 # per rank count, as `<name>.np<ranks>`, under mpiexec; without NP they have the serial main function
@@ -58,7 +58,7 @@ function(shardmark_test_program target main)
 endfunction()
 
 function(shardmark_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT" "FILES;LIBS;NP;LABELS;ENVIRONMENT")
+  cmake_parse_arguments(PARSE_ARGV 1 arg "ALONE" "TIMEOUT" "FILES;LIBS;NP;LABELS;ENVIRONMENT;DEPENDS")
   if(arg_UNPARSED_ARGUMENTS OR NOT arg_FILES OR NOT arg_LIBS)
     message(FATAL_ERROR "shardmark_test(${name}): needs FILES and LIBS; not understood: "
                         "'${arg_UNPARSED_ARGUMENTS}'")
@@ -83,6 +83,9 @@ function(shardmark_test name)
   endif()
   if(NOT TARGET ${target})
     shardmark_test_program(${target} ${main} ${arg_LIBS})
+  endif()
+  if(arg_DEPENDS)
+    add_dependencies(${target} ${arg_DEPENDS})
   endif()
 
   set(arguments "")

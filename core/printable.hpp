@@ -65,4 +65,10 @@ inline std::string printable(std::string_view text) {
   return result;
 }
 
+/// The same of no more than `max_bytes` of `text`: where there is more, "..." says so.
+inline std::string printable(std::string_view text, std::size_t max_bytes) {
+  if (text.size() <= max_bytes) return printable(text);
+  return printable(text.substr(0, max_bytes - 3)) + "...";
+}
+
 }  // namespace shardmark

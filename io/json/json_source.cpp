@@ -14,6 +14,7 @@
 #include <fmt/core.h>
 
 #include <core/error.hpp>
+#include <core/printable.hpp>
 #include <io/json/hjson.hpp>
 #include <io/json/json_source.hpp>
 #include <io/json/yaml.hpp>
@@ -82,10 +83,7 @@ class Builder : public nlohmann::json_sax<Json> {
   bool key(string_t& v) override {
     Level& level = levels_.back();
     level.key = std::move(v);
-    if (level.node->contains(level.key))
-      throw DeckError(
-          fmt::format("{}: {}: given twice, the second time in line {}: remove one of them", name_,
-                      path(), *line_));
+    if (level.node->contains(level.key)) refuse_second(name_, path(), *line_);
     return true;
   }
 
@@ -193,6 +191,12 @@ std::string at_place(std::string_view text, std::size_t position, std::string_vi
   const std::size_t last = before.rfind('\n');
   return fmt::format("line {}, column {}: {}", 1 + std::count(before.begin(), before.end(), '\n'),
                      position - (last == std::string_view::npos ? 0 : last + 1) + 1, what);
+}
+
+void refuse_second(const std::string& name, const std::string& key, int line) {
+  constexpr std::size_t max_chars = 200;
+  throw DeckError(fmt::format("{}: {}: given twice, the second time in line {}: remove one of them",
+                              name, printable(key, max_chars), line));
 }
 
 std::string brief(const Json& value) {

@@ -36,6 +36,9 @@ Json read_json_file(const std::string& path, JsonRules rules);
 /// Returns "line 3, column 14: what" for a position in a text.
 std::string at_place(std::string_view text, std::size_t position, std::string_view what);
 
+/// Throws the DeckError of a key whose second value is in this line of a text.
+[[noreturn]] void refuse_second(const std::string& name, const std::string& key, int line);
+
 /// Returns `value` as one line for messages, shortened to a readable length. Never throws.
 std::string brief(const Json& value);
 

@@ -85,11 +85,7 @@ Json converted(const YAML::Node& node, const std::string& name, int depth, std::
       throw DeckError(fmt::format("{}: line {}: a key must be a word: correct it", name,
                                   item.first.Mark().line + 1));
     const std::string& key = item.first.Scalar();
-    if (object.contains(key))
-      throw DeckError(
-          fmt::format("{}: {}: given twice, the second time in line {}: remove one of "
-                      "them",
-                      name, key, item.first.Mark().line + 1));
+    if (object.contains(key)) refuse_second(name, key, item.first.Mark().line + 1);
     object[key] = converted(item.second, name, depth + 1, values);
   }
   return object;

@@ -38,9 +38,7 @@ std::optional<std::size_t> index_of(const std::string& part) {
 
 // How an argument, or a part of one, stands in a message: on one line, and not too long.
 std::string shown(const std::string& text) {
-  constexpr std::size_t max_chars = 80;
-  if (text.size() <= max_chars) return printable(text);
-  return printable(std::string_view(text).substr(0, max_chars - 3)) + "...";
+  return printable(text, 80);
 }
 
 bool is_utf8(const Json& value) {

@@ -68,9 +68,7 @@ std::vector<Climb> climbs_of(const CandidateSpace& space, const std::vector<Para
   for (const ParallelSpec& p : degrees)
     for (int stage = 0; stage <= 3; ++stage) {
       if (!has(kind, Schedule::deepspeed, stage, space)) continue;
-      // At stage 3, experts are modelled without recomputation.
-      const bool again = !(stage == 3 && p.expert > 1);
-      Climb climb{space, {Schedule::deepspeed, stage, kind, 1, again}, {}};
+      Climb climb{space, {Schedule::deepspeed, stage, kind, 1, true}, {}};
       climb.space.parallel = p;
       climb.space.own_micro = 0;
       climb.micros = micro_batches_with(climb.space);
@@ -127,7 +125,6 @@ std::vector<Candidate> try_degrees(const AdviseCase& question, const Deck& deck,
     keep(advance(question, deck, climbs));
     keep_fastest(climbs);
     for (std::size_t i = 0, n = climbs.size(); i < n; ++i) {
-      if (!climbs[i].choice.recomputes) continue;
       Climb& without = climbs.emplace_back(climbs[i]);  // recomputation
       without.choice.recomputes = false;
       without.next = 0, without.step_s = 0;

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: whatever pieces of a parameter were written, a reader of any other pieces finds each of its
-// elements where it is stored, and elements that lie together in one go.
+// elements where it is stored, and elements that lie together in one go. Pieces that leave out an
+// element of the parameter or have it twice are refused, with the element.
 #include <gtest/gtest.h>
 
 #include <io/checkpoint/stored_layout.hpp>
+#include <tests/support/io_scratch.hpp>
 
 namespace shardmark::test::stored_layout_test {
 namespace {
@@ -89,6 +91,32 @@ TEST(StoredLayout, FindsWhatItsOwnMeshWroteInOneRangePerRangeThatWasWritten) {
       EXPECT_EQ(ranges, 2);
     }
   }
+}
+
+// In all of these, the pieces have as many elements as the parameter.
+TEST(StoredLayout, RefusesPiecesThatAreNoPartitionOfTheParameter) {
+  const struct {
+    const char* what;
+    std::vector<ModelView> views;
+    const char* element;
+  } cases[] = {
+      {"a row twice", {view(24, {0, 8, 8}), view(24, {16, 8, 8})}, "element 24"},
+      {"without the first row", {view(24, {8, 8, 8}), view(24, {24, 8, 8})}, "element 0"},
+      {"without the first column", {view(24, {1, 4, 8}), view(24, {4, 4, 8})}, "element 0"},
+      {"a column twice", {view(24, {0, 4, 8}), view(24, {3, 4, 8})}, "element 4"},
+      {"rows of two widths",
+       {view(12, {0, 4, 8}), view(24, {24, 8, 8}), view(12, {4, 4, 8})},
+       "element 24"},
+      {"rows of two tensors",
+       {view(8, {0, 8, 8}), view(24, {16, 8, 16}), view(16, {8, 8, 16})},
+       "element 8"},
+  };
+  for (const auto& c : cases)
+    EXPECT_EQ(message_of<std::invalid_argument>([&] {
+                StoredLayout{written(c.views), {}};
+              }),
+              c.element)
+        << c.what;
 }
 
 }  // namespace

@@ -23,6 +23,14 @@ TEST(JsonSource, a_key_given_twice_is_refused_where_it_stands) {
                 {"x.json", "m.1.a", "twice", "line 4", "remove"});
 }
 
+TEST(JsonSource, a_key_given_twice_makes_one_short_line) {
+  const std::string key = R"("a\nb)" + std::string(5000, 'c') + '"';
+  const std::string message =
+      message_of<DeckError>([&] { parse("{" + key + ": 1, " + key + ": 2}"); });
+  expect_says(message, {R"(x.json: a\nbcc)", "...: given twice"});
+  EXPECT_LT(message.size(), 300u);
+}
+
 TEST(JsonSource, the_same_key_in_different_objects_is_fine) {
   EXPECT_EQ(parse(R"({"a": {"b": 1}, "c": {"b": 2}, "b": 3})").size(), 3u);
 }

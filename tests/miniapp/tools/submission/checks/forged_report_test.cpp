@@ -140,6 +140,17 @@ TEST_F(Forged, TimesOfStepsAreCompared) {
   expect_scaled_refused("/slowest_rank/own_seconds_per_step", 0.9, "own time of the slowest rank");
 }
 
+// A step is as long as that of its slowest rank.
+TEST_F(Forged, NoRankIsSlowerThanTheSteps) {
+  for (const char* percentile : {"p50", "p99", "worst"})
+    expect_refused(
+        [](Json& r, std::string&) {
+          const double longer_s = 1.1 * r["step_seconds"]["worst"].get<double>();
+          for (Json& figure : r["rank_steps"][0]["own_seconds"]) figure = longer_s;
+        },
+        std::string("more than the ") + percentile + " of the steps");
+}
+
 TEST_F(Forged, RanksFromAnotherRunAreRefused) {
   expect_refused(
       [](Json& r, std::string&) {
