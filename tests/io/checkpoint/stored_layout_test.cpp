@@ -108,7 +108,7 @@ TEST(StoredLayout, RefusesPiecesThatAreNoPartitionOfTheParameter) {
        {view(12, {0, 4, 8}), view(24, {24, 8, 8}), view(12, {4, 4, 8})},
        "element 24"},
       {"rows of two tensors",
-       {view(8, {0, 8, 8}), view(24, {16, 8, 16}), view(16, {8, 8, 16})},
+       {view(8, {0, 8, 8}), view(16, {16, 8, 16}), view(24, {8, 8, 16})},
        "element 8"},
   };
   for (const auto& c : cases)

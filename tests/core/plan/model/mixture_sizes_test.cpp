@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rule: among ranks that divide experts, what one plans to send another is what that one plans to
 // receive, whether they also divide layers, and the ranks that divide a layer send each pair once.
-#include <memory>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -19,7 +19,7 @@ TransformerDims dims(std::int64_t tensor, std::int64_t expert, std::int64_t rank
   d.micro_batch = 3, d.sequence = 5;
   d.part = {tensor, rank % tensor};
   d.expert_part = {expert, rank % expert};
-  d.decoder = std::make_shared<const Decoder>(decoder);
+  d.decoder = SharedDecoder(std::move(decoder));
   return d;
 }
 
