@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -45,11 +46,15 @@ class Campaign {
   const auto& one_of(const List& list) {
     return *(std::begin(list) + random(static_cast<std::int64_t>(std::size(list))));
   }
-  /// Brings all possible cases into a random order and leaves out those of earlier campaigns.
-  template<class T>
-  void shuffle(std::vector<T>& all) {
-    for (auto i = static_cast<std::int64_t>(all.size()) - 1; i > 0; --i)
-      std::swap(all[static_cast<std::size_t>(i)], all[static_cast<std::size_t>(random(i + 1))]);
+  /// Brings all possible cases into a random order and leaves out those of earlier campaigns. A
+  /// case has its place by its name, so that one more of them moves the others by no more than one.
+  template<class T, class Name>
+  void shuffle(std::vector<T>& all, const Name& name) {
+    const auto place = [&](const T& one) {
+      const std::string text = name(one);
+      return std::pair(mix(seed_, 78, std::hash<std::string>{}(text)), text);
+    };
+    std::ranges::sort(all, {}, place);
     std::printf("%zu possible cases, from number %lld on\n", all.size(),
                 static_cast<long long>(first_));
     std::fflush(stdout);

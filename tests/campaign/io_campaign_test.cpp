@@ -73,6 +73,12 @@ struct Case {
   int victim;
 };
 
+std::string name_of(const Case& c) {
+  return c.job->name + ", " + c.fault.call + " " + std::to_string(c.fault.nth) + " of rank " +
+         std::to_string(c.victim) + ": " + std::strerror(c.fault.error) +
+         (c.fault.lasting ? ", from then on" : "");
+}
+
 class IoCampaign {
  public:
   IoCampaign() {
@@ -156,14 +162,11 @@ TEST(CampaignIo, AnyCallFails) {
   Campaign campaign("io", 40);
   IoCampaign files;
   std::vector<Case> all = files.cases();
-  campaign.shuffle(all);
+  campaign.shuffle(all, name_of);
   int reached = 0;
   for (const Case& c : all) {
     if (!campaign.more()) break;
-    campaign.run_case(c.job->name + ", " + c.fault.call + " " + std::to_string(c.fault.nth) +
-                          " of rank " + std::to_string(c.victim) + ": " +
-                          std::strerror(c.fault.error) + (c.fault.lasting ? ", from then on" : ""),
-                      [&] { reached += files.run_case(c) ? 1 : 0; });
+    campaign.run_case(name_of(c), [&] { reached += files.run_case(c) ? 1 : 0; });
   }
   std::printf("%d of these calls were made and failed\n", reached);
   EXPECT_GT(reached, 0);

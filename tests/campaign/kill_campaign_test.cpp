@@ -110,12 +110,15 @@ void at_any_call(const char* name, bool on_files, int signal, std::int64_t short
   for (int rank = 0; rank < world; ++rank)
     for (std::int64_t nth = one_rank_ends.calls_of(rank, on_files); nth > 0; --nth)
       all.emplace_back(rank, nth);
-  campaign.shuffle(all);
+  const auto call_of = [](const std::pair<int, std::int64_t>& one) {
+    return "call " + std::to_string(one.second) + " of rank " + std::to_string(one.first);
+  };
+  campaign.shuffle(all, call_of);
   int reached = 0;
-  for (const auto& [rank, nth] : all) {
+  for (const auto& one : all) {
     if (!campaign.more()) break;
-    campaign.run_case("call " + std::to_string(nth) + " of rank " + std::to_string(rank), [&] {
-      reached += one_rank_ends.expect_ends(rank, nth, signal, on_files) ? 1 : 0;
+    campaign.run_case(call_of(one), [&] {
+      reached += one_rank_ends.expect_ends(one.first, one.second, signal, on_files) ? 1 : 0;
     });
   }
   std::printf("%d of these calls were reached\n", reached);
