@@ -200,10 +200,7 @@ void refuse_second(const std::string& name, const std::string& key, int line) {
 }
 
 std::string brief(const Json& value) {
-  constexpr std::size_t max_chars = 80;
-  std::string text = value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  if (text.size() > max_chars) text = text.substr(0, max_chars - 3) + "...";
-  return text;
+  return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace), 80);
 }
 
 namespace {

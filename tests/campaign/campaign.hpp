@@ -8,6 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <map>
+#include <ranges>
 #include <string>
 #include <utility>
 #include <vector>
@@ -50,11 +52,12 @@ class Campaign {
   /// case has its place by its name, so that one more of them moves the others by no more than one.
   template<class T, class Name>
   void shuffle(std::vector<T>& all, const Name& name) {
-    const auto place = [&](const T& one) {
+    std::multimap<std::pair<std::uint64_t, std::string>, T> placed;
+    for (const T& one : all) {
       const std::string text = name(one);
-      return std::pair(mix(seed_, 78, std::hash<std::string>{}(text)), text);
-    };
-    std::ranges::sort(all, {}, place);
+      placed.emplace(std::pair(mix(seed_, 78, std::hash<std::string>{}(text)), text), one);
+    }
+    std::ranges::copy(placed | std::views::values, all.begin());
     std::printf("%zu possible cases, from number %lld on\n", all.size(),
                 static_cast<long long>(first_));
     std::fflush(stdout);
