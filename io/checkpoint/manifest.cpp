@@ -134,7 +134,7 @@ Json write_body(const Manifest& m) {
 Dtype float_type(const Json& name) {
   for (Dtype d : {Dtype::fp32, Dtype::bf16, Dtype::fp16})
     if (name == to_string(d)) return d;
-  throw std::invalid_argument("unknown type " + name.dump());
+  throw std::invalid_argument("unknown type " + brief(name));
 }
 
 // Optimizers of one name differ in their states.
