@@ -65,10 +65,16 @@ inline std::string printable(std::string_view text) {
   return result;
 }
 
-/// The same of no more than `max_bytes` of `text`: where there is more, "..." says so.
-inline std::string printable(std::string_view text, std::size_t max_bytes) {
-  if (text.size() <= max_bytes) return printable(text);
-  return printable(text.substr(0, max_bytes - 3)) + "...";
+/// The same in at most `most` characters, of which "..." are the last where `text` has more.
+inline std::string printable(std::string_view text, std::size_t most) {
+  std::string line = printable(text);
+  std::size_t characters = 0, cut = 0;
+  for (std::size_t at = 0; at < line.size(); ++at) {
+    if ((static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) continue;  // within a character
+    if (++characters == most - 2) cut = at;
+  }
+  if (characters > most) line.replace(cut, std::string::npos, "...");
+  return line;
 }
 
 }  // namespace shardmark

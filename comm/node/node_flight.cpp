@@ -50,10 +50,8 @@ bool NodeFlight::advance() {
 }
 
 bool NodeFlight::may_write() const {
-  const std::uint64_t buffers = group_.window->buffers();
-  if (written_ == pieces_.rounds || written_ == read_ + buffers) return false;
-  const std::uint64_t round = base_ + written_;  // uses the buffer of round - buffers again
-  return round < buffers || group_.window->all_reached(Stage::read, round + 1 - buffers);
+  return written_ != pieces_.rounds && written_ != read_ + group_.window->buffers() &&
+         group_.window->free_for(base_ + written_);
 }
 
 bool NodeFlight::may_exchange() const {

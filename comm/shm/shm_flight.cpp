@@ -71,10 +71,8 @@ bool ShmFlight::advance() {
 }
 
 bool ShmFlight::may_write() const {
-  if (written_ == rounds_plan_.rounds || written_ == read_ + window_.buffers()) return false;
-  const std::uint64_t round = base_ + written_;  // reuses the buffer of round - `buffers`
-  return round < window_.buffers() ||
-         window_.all_reached(Stage::read, round + 1 - window_.buffers());
+  return written_ != rounds_plan_.rounds && written_ != read_ + window_.buffers() &&
+         window_.free_for(base_ + written_);
 }
 
 bool ShmFlight::may_reduce() const {

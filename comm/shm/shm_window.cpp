@@ -87,6 +87,10 @@ bool ShmWindow::all_reached(Stage stage, std::uint64_t round) const {
   return true;
 }
 
+bool ShmWindow::free_for(std::uint64_t round) const {
+  return round < buffers_ || all_reached(Stage::read, round + 1 - buffers_);
+}
+
 std::uint64_t ShmWindow::reserve_rounds(std::uint64_t rounds) {
   return std::exchange(rounds_, rounds_ + rounds);
 }

@@ -52,6 +52,8 @@ class ShmWindow {
   bool reached(Stage stage, std::uint64_t round, int rank) const;
   /// Whether all ranks have finished `stage` of `round`.
   bool all_reached(Stage stage, std::uint64_t round) const;
+  /// Whether all ranks have read what was last in the buffers for `round`, counted from 0.
+  bool free_for(std::uint64_t round) const;
 
   /// Reserves `rounds` rounds and returns the number of rounds before them. Every rank must make
   /// the same reservations.

@@ -27,8 +27,7 @@ constexpr std::size_t most_chars = 8000;  // of a message; a longer one is the i
 
 void print_line(std::string_view prefix, std::string_view text) noexcept {
   try {
-    std::string line = std::string(prefix) + printable(text.substr(0, most_chars));
-    line += text.size() > most_chars ? "...\n" : "\n";
+    const std::string line = std::string(prefix) + printable(text, most_chars) + '\n';
     (void)std::fwrite(line.data(), 1, line.size(), stderr);
   } catch (const std::bad_alloc&) {  // not even a line
     (void)std::fprintf(stderr, "shardmark: out of memory\n");

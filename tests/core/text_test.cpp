@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <core/printable.hpp>
 #include <core/text.hpp>
 
 namespace shardmark::test::text_test {
@@ -56,6 +57,18 @@ TEST(Text, TimesHaveTheUnitThatSuits) {
                                       {5400.0, "1:30 h"},
                                       {-3.0, "0 s"}})
     EXPECT_EQ(clock_time(seconds), text);
+}
+
+TEST(Text, WhatIsCutHasWholeCharactersAndSaysSo) {
+  EXPECT_EQ(printable("abcdef", 6), "abcdef");
+  EXPECT_EQ(printable("abcdefg", 6), "abc...");
+  EXPECT_EQ(printable("\u00b5\u00b5\u00b5\u00b5\u00b5\u00b5", 6),
+            "\u00b5\u00b5\u00b5\u00b5\u00b5\u00b5");
+  EXPECT_EQ(printable("\u00b5\u00b5\u00b5\u00b5\u00b5\u00b5\u00b5", 6), "\u00b5\u00b5\u00b5...");
+  EXPECT_EQ(printable("\n\n\n", 6), R"(\n\n\n)");
+  EXPECT_EQ(printable("\n\n\n\n", 5), R"(\n...)");
+  for (const char byte : {'\x80', '\xff', '\0'})
+    EXPECT_EQ(printable(std::string(1000, byte), 80).size(), 80U);
 }
 
 TEST(Text, ColumnsAreAsWideAsTheirCellsInCharacters) {

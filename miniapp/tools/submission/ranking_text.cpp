@@ -14,15 +14,13 @@ namespace {
 
 using TextRow = std::vector<std::string>;
 
-// Names are cut to this many characters, so that a line of the terminal holds a row. The CSV and
-// the page have them whole.
-// A row keeps within the first; names are cut to keep it there, but not below the second.
+// Names are cut so that a row has at most `widest_row` characters, if the shortest limit of a name
+// allows that. The CSV and the page have them whole.
 constexpr std::size_t widest_row = 160;
 constexpr std::size_t shortest_limit = 17, longest_limit = 64;
 
 std::string name_of(const std::string& text, std::size_t limit) {
-  const std::string safe = text.empty() ? "-" : printable(text);
-  return safe.size() <= limit ? safe : safe.substr(0, limit - 3) + "...";
+  return text.empty() ? "-" : printable(text, limit);
 }
 
 // `rows_within(limit)` returns the rows with names of at most that many characters.
@@ -32,7 +30,7 @@ std::string fitting_table(Rows rows_within) {
     const std::vector<TextRow> rows = rows_within(limit);
     const std::vector<std::string> lines = in_columns(rows, {.left = rows.front().size()});
     const bool fits = std::ranges::all_of(
-        lines, [](const std::string& line) { return line.size() <= widest_row; });
+        lines, [](const std::string& line) { return characters(line) <= widest_row; });
     if (fits || limit == shortest_limit) return join(lines, "\n") + "\n";
   }
 }
