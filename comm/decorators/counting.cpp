@@ -49,7 +49,7 @@ void CommCounters::reset() {
   for (Volume& v : volumes_) v.clear();
   for (Source& s : sources_)
     if (s.inner != nullptr) s.before = s.inner->moved();
-  blocked_ns_ = 0;
+  blocked_ns_ = in_flight_ns_ = 0;
   records_.clear();
 }
 
@@ -73,6 +73,7 @@ CountingCommunicator::CountingCommunicator(std::unique_ptr<Communicator> inner,
 
 CountingCommunicator::~CountingCommunicator() {
   counters_.sources_[static_cast<std::size_t>(group_)].inner = nullptr;
+  counters_.open_ -= open_.size();
 }
 
 Ticket CountingCommunicator::start(const Collective& c) {
@@ -83,6 +84,7 @@ Ticket CountingCommunicator::start(const Collective& c) {
   open.ticket = inner().start(c);
   Traffic& t = counters_.volumes_[static_cast<std::size_t>(group_)][c.op];
   t += Traffic{1, elems, elems * dtype_bytes(c.dtype)};
+  if (counters_.open_++ == 0) counters_.in_flight_since_ns_ = open.record.issue_ns;
   open_.push_back(open);
   return open.ticket;
 }
@@ -91,6 +93,8 @@ void CountingCommunicator::close_oldest() {
   Open& oldest = open_.front();
   oldest.record.done_ns = monotonic_ns();
   if (oldest.recorded) counters_.records_.push_back(oldest.record);
+  if (--counters_.open_ == 0)
+    counters_.in_flight_ns_ += oldest.record.done_ns - counters_.in_flight_since_ns_;
   open_.pop_front();
 }
 

@@ -36,6 +36,9 @@ class CommCounters {
   MovedVolume moved(int group) const;
   /// The time spent inside the counted communicators since the last reset; see not_exposed_while.
   std::int64_t blocked_ns() const { return blocked_ns_; }
+  /// The time since the last reset in which at least one collective was open, from its start until
+  /// this rank saw that it was done.
+  std::int64_t in_flight_ns() const { return in_flight_ns_; }
   void reset();
   /// While `*flag` holds, the compute lane counts as busy, and time in communicators is not
   /// exposed. For those who emulate a kernel by waiting. `flag` must outlive the communicators.
@@ -44,8 +47,9 @@ class CommCounters {
   /// Turns recording on or off. Only collectives started while recording is on are recorded.
   void recording(bool on) { recording_ = on; }
   bool recording() const { return recording_; }
-  /// The records so far, in order of completion.
+  /// The records so far, in order of completion; the owner of the counters may remove some.
   const std::vector<CollectiveRecord>& records() const { return records_; }
+  std::vector<CollectiveRecord>& records() { return records_; }
   const std::vector<std::string>& names() const { return names_; }
   /// Returns the records so far and removes them from the counters.
   std::vector<CollectiveRecord> take_records() { return std::exchange(records_, {}); }
@@ -62,6 +66,8 @@ class CommCounters {
   std::vector<Volume> volumes_;  // by group number
   std::vector<Source> sources_;  // the same
   std::int64_t blocked_ns_ = 0;
+  std::int64_t in_flight_ns_ = 0, in_flight_since_ns_ = 0;
+  std::size_t open_ = 0;  // collectives of all counted communicators
   bool recording_ = false;
   const bool* emulating_ = nullptr;
   std::vector<CollectiveRecord> records_;

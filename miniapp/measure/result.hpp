@@ -239,7 +239,9 @@ struct Result {
   StepTrace trace;            // of the warm-up step that the page draws, on rank 0
   EnumArray<Tier, TierResult> tiers;
   std::map<std::pair<int, Op>, CollectiveResult>
-      collectives;                    // by group of the program and operation
+      collectives;  // by group of the program and operation
+  std::int64_t timed_steps = 0;
+  std::int64_t sampled_steps = 0;     // of these: whose collectives were timed
   std::vector<CommsLogOp> comms_log;  // of the whole run, if the deck's comms_logger asks for it
   std::string comms_calls;            // one line for each call, if it is verbose
   EnumArray<Direction, LinkResult> link;
@@ -294,5 +296,7 @@ struct Result {
 /// "29.9 MiB at start, 144 MiB at most, 30 MiB of it the states for the replay; …": what the
 /// process of this rank holds.
 std::string describe_resident(const Result& result);
+/// Of how many steps the times of collectives are, where these are not all timed steps; else empty.
+std::string describe_sample(const Result& result);
 
 }  // namespace shardmark

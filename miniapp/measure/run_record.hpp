@@ -36,6 +36,8 @@ struct RunRecord {
   LaneTimes times;
   LinkTimesByDirection link{};
   std::int64_t matmul_ns = 0;
+  std::int64_t in_flight_ns = 0;           // with at least one collective in flight
+  std::vector<std::size_t> sampled_steps;  // whose collectives were recorded, counted from 0
   double timed_s = 0;  // from barrier to barrier, without checkpoints and copies for the replay
   ClockSpans clocks;   // from barrier to barrier, with checkpoints
 

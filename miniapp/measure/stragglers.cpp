@@ -57,9 +57,8 @@ void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Pe
   std::vector<double> own_s;
   for (const LaneTimes& t : record.step_times) own_s.push_back(static_cast<double>(t.own()) * 1e-9);
   const auto all = peers.gather(summary(record.timed_part(own_s)));
-  const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
   for (std::size_t r = 0; r < all.size(); ++r) {
-    const double caused_s = stragglers.ranks[r].waiting_caused_s / steps;
+    const double caused_s = stragglers.ranks[r].waiting_caused_s;
     stragglers.ranks[r] = all[r];
     stragglers.ranks[r].waiting_caused_s = caused_s;
   }

@@ -12,7 +12,7 @@
 
 namespace shardmark {
 
-/// Collective. Fills `result.stragglers`, in which time_calls has left the total waiting; the rows
+/// Collective. Fills `result.stragglers`, in which time_calls has left the waiting; the rows
 /// of `result` are complete. `slowed` are the ranks that the deck makes slower, the same on all
 /// ranks.
 void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Peers& peers,

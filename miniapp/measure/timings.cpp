@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <numeric>
 #include <vector>
 
 #include <core/percentile.hpp>
@@ -12,17 +13,6 @@
 namespace shardmark {
 
 namespace {
-
-// The time during which at least one collective was in flight.
-std::int64_t in_flight_ns(std::vector<CollectiveRecord> records) {
-  std::ranges::sort(records, {}, &CollectiveRecord::issue_ns);
-  std::int64_t sum = 0, until = INT64_MIN;
-  for (const CollectiveRecord& r : records) {
-    sum += std::max<std::int64_t>(0, r.done_ns - std::max(r.issue_ns, until));
-    until = std::max(until, r.done_ns);
-  }
-  return sum;
-}
 
 // Collective. Whether the ranks of any group, as each rank lists its own, have different counts.
 bool differ(std::size_t mine, const std::vector<int>& group, Peers& peers) {
@@ -72,11 +62,10 @@ std::map<Op, CallSums> sums_by_op(const GroupCalls& own, const std::vector<doubl
   return by_op;
 }
 
-TimeResult times_per_step(const RunRecord& record, const std::vector<CollectiveRecord>& calls,
-                          double steps) {
+TimeResult times_per_step(const RunRecord& record, double steps) {
   const auto per_step = [steps](std::int64_t ns) { return static_cast<double>(ns) * 1e-9 / steps; };
   const LaneTimes& t = record.times;
-  const std::int64_t hidden_ns = std::max<std::int64_t>(0, in_flight_ns(calls) - t.exposed);
+  const std::int64_t hidden_ns = std::max<std::int64_t>(0, record.in_flight_ns - t.exposed);
   return {.forward = per_step(t.forward),
           .backward = per_step(t.backward),
           .optimizer = per_step(t.step),
@@ -140,6 +129,18 @@ double tokens_trained(const Deck& deck, const Program& program, const RunRecord&
          (steps - static_cast<double>(skipped));
 }
 
+// How many steps of mean length the sampled ones are together, so that no rank waits longer per
+// step than a step lasts, whichever steps are sampled.
+double sampled_as_steps(const RunRecord& record, const std::vector<LossRow>& rows) {
+  std::vector<double> seconds;
+  for (const LossRow& row : rows) seconds.push_back(row.seconds);
+  seconds = record.timed_part(seconds);
+  const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
+  double sampled = 0;
+  for (const std::size_t s : record.sampled_steps) sampled += seconds[s];
+  return all > 0 ? sampled / all * static_cast<double>(seconds.size()) : 0;
+}
+
 // The time that this rank spent in calls waiting for another one, by the rank that came last.
 // `last_rank` has that rank by call.
 void add_waiting(const GroupCalls& own, const std::vector<double>& last_issue_s,
@@ -149,6 +150,15 @@ void add_waiting(const GroupCalls& own, const std::vector<double>& last_issue_s,
     const double late_s = std::clamp(last_issue_s[i] - own.issued_s[i], 0.0, blocked_s);
     if (last_rank[i] >= 0) caused_s[last_rank[i]] += late_s;
   }
+}
+
+// Values of all ranks are gathered in parts of so many, since ranks and steps may both be many.
+constexpr std::size_t gathered_at_once = std::size_t{1} << 20;
+
+std::vector<double> part_of(const std::vector<double>& values, std::size_t first,
+                            std::size_t count) {
+  const auto begin = values.begin() + static_cast<std::ptrdiff_t>(first);
+  return {begin, begin + static_cast<std::ptrdiff_t>(count)};
 }
 
 }  // namespace
@@ -161,16 +171,21 @@ double without_sign_of_nan(double value) {
 
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result) {
   const std::size_t steps = record.losses.size();
-  const auto losses = peers.gather(record.losses);
-  const auto seconds = peers.gather(record.seconds);
   const auto ranks = static_cast<std::size_t>(peers.size());
+  const std::size_t at_once = std::max<std::size_t>(1, gathered_at_once / ranks);
+  std::vector<double> losses, seconds;
   for (std::size_t s = 0; s < steps; ++s) {
+    const std::size_t i = s % at_once, part = std::min(at_once, steps - (s - i));
+    if (i == 0) {
+      losses = peers.gather(part_of(record.losses, s, part));
+      seconds = peers.gather(part_of(record.seconds, s, part));
+    }
     LossRow row;
     row.step = record.first_step + static_cast<std::int64_t>(s);
     double sum = 0;
     for (std::size_t r = 0; r < ranks; ++r) {
-      sum += losses[r * steps + s];
-      row.seconds = std::max(row.seconds, seconds[r * steps + s]);
+      sum += losses[r * part + i];
+      row.seconds = std::max(row.seconds, seconds[r * part + i]);
     }
     row.loss =
         without_sign_of_nan(sum / static_cast<double>(ranks) / static_cast<double>(accumulation));
@@ -182,8 +197,9 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
   }
 }
 
-void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
-                std::int64_t clock_offset_ns, Peers& peers, Result& result) {
+void time_calls(const Program& program, const RunRecord& record,
+                const std::vector<CollectiveRecord>& calls, std::int64_t clock_offset_ns,
+                Peers& peers, Result& result) {
   std::vector<double> caused_s(static_cast<std::size_t>(peers.size()));
   for (int group = 0; group < static_cast<int>(program.groups.size()); ++group) {
     const GroupCalls own = calls_of(group, calls, clock_offset_ns);
@@ -208,15 +224,18 @@ void time_calls(const Program& program, const std::vector<CollectiveRecord>& cal
     }
   }
   peers.sum(caused_s);
+  const double steps = sampled_as_steps(record, result.rows);
   result.stragglers.ranks.resize(caused_s.size());
   for (std::size_t r = 0; r < caused_s.size(); ++r)
-    result.stragglers.ranks[r].waiting_caused_s = caused_s[r];
+    result.stragglers.ranks[r].waiting_caused_s = steps > 0 ? caused_s[r] / steps : 0;
+  result.timed_steps = record.steps;
+  result.sampled_steps = std::ssize(record.sampled_steps);
 }
 
-void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
-                const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result) {
+void fill_times(const Deck& deck, const Program& program, const RunRecord& record, Peers& peers,
+                Result& result) {
   const auto steps = static_cast<double>(std::max<std::int64_t>(1, record.steps));
-  result.times = times_per_step(record, calls, steps);
+  result.times = times_per_step(record, steps);
   const std::vector<std::size_t> plain = plain_steps(record);
   result.median_times = mean_of(peers.gather(medians(record, plain)));
   std::vector<double> timed, of_plain;

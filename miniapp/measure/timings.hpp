@@ -17,16 +17,18 @@ namespace shardmark {
 /// rank.
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result);
 
-/// Collective. How long the collectives of the timed steps took from start to end, and how much of
-/// that was waiting for the last rank; and how long the others waited for each rank.
-/// `clock_offset_ns` is that of clock_offset_ns().
-void time_calls(const Program& program, const std::vector<CollectiveRecord>& calls,
-                std::int64_t clock_offset_ns, Peers& peers, Result& result);
+/// Collective. How long the collectives of the sampled steps took from start to end, and how much
+/// of that was waiting for the last rank; and how long the others waited for each rank per step.
+/// `calls` are the records of these steps, `clock_offset_ns` is that of clock_offset_ns(). The
+/// rows of `result` must be filled.
+void time_calls(const Program& program, const RunRecord& record,
+                const std::vector<CollectiveRecord>& calls, std::int64_t clock_offset_ns,
+                Peers& peers, Result& result);
 
 /// Collective. Times per step, percentiles, the rank that needs most time of its own, and the
-/// figure of merit. `calls` are those of the timed steps.
-void fill_times(const Deck& deck, const Program& program, const RunRecord& record,
-                const std::vector<CollectiveRecord>& calls, Peers& peers, Result& result);
+/// figure of merit.
+void fill_times(const Deck& deck, const Program& program, const RunRecord& record, Peers& peers,
+                Result& result);
 
 /// For each collective, when it began to have its lane to itself: at its own start or at the end of
 /// the collective before it, whichever is later. Each group is a lane. `records` are in order of

@@ -153,6 +153,12 @@ std::string describe_resident(const Result& r) {
                      human_bytes(r.allowance));
 }
 
+std::string describe_sample(const Result& r) {
+  if (r.sampled_steps == r.timed_steps) return {};
+  return fmt::format("times of collectives are those of {} of the {} timed steps", r.sampled_steps,
+                     r.timed_steps);
+}
+
 std::string describe(const DiskResult& disk) {
   std::string text = disk.direct ? "Transfers bypass the page cache"
                                  : "Transfers go through the page cache and may not reach the disk";

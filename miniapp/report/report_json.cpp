@@ -300,6 +300,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
                 {"gradient_accumulation_steps", p.batch.accumulation}};
   o["memory"] = memory(r);
   o["collectives"] = collectives(p, r);
+  o["sampled_steps"] = r.sampled_steps;
   if (!r.comms_log.empty()) o["comms_logger"] = comms(r);
   if (r.copies()) o["host_link"] = host_link(r);
   if (r.disk) o["disk"] = disk(r);

@@ -65,6 +65,8 @@ void collectives_table(Out out, const Deck& deck, const Program& p, const Result
                    collective_name(p, key), width, c.measured.calls, c.predicted.calls,
                    c.measured.bytes, c.p50_s * 1e3, c.p99_s * 1e3, c.late_s * 1e3, c.bus_gb_s);
   if (r.collectives.empty()) fmt::format_to(out, "  none\n");
+  if (const std::string sample = describe_sample(r); !sample.empty())
+    fmt::format_to(out, "  {}\n", sample);
   if (const auto volume = volume_between_nodes(p, deck, r.profile.ranks_per_node))
     fmt::format_to(out, "  {}\n", describe(*volume, p));
 }

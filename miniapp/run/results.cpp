@@ -160,9 +160,9 @@ Result collect_results(const RunPlan& run, RunSession& session, Trainer& trainer
   result.trace = trainer.drawn_step();
   fill_rows(record, program.batch.accumulation, peers, result);
   compare_with_plan(run, session, record, peers, result, observed);
-  time_calls(program, counters.records(), session.clock_offset_ns(), peers, result);
+  time_calls(program, record, counters.records(), session.clock_offset_ns(), peers, result);
   result.experts = expert_loads(deck.model, session.session().model(), peers);
-  fill_times(deck, program, record, counters.records(), peers, result);
+  fill_times(deck, program, record, peers, result);
   fill_stragglers(record, session.slowed_ranks(), peers, result);
   result.stragglers.congestion = congestion_result(deck, session.congested_ranks(), record, peers);
   result.hashes = hash_states(session.context(), program, session.executor(), peers);

@@ -43,6 +43,13 @@ double checkpoint_limit_s(const RunPlan& run) {
   return deck.comm.timeout_s + times * bytes / least_file_bytes_per_s;
 }
 
+// Collective. The same number on all ranks, since they compare the records of their collectives.
+std::int64_t steps_to_record(const Program& program, Peers& peers) {
+  std::int64_t calls = 0;
+  for (const auto& [op, traffic] : steady_volume(program)) calls += traffic.calls;
+  return CallSample::steps_of(static_cast<std::int64_t>(peers.max(static_cast<double>(calls))));
+}
+
 }  // namespace
 
 Trainer::Trainer(const RunPlan& run, RunSession& session, Checkpoints& checkpoints,
@@ -156,10 +163,9 @@ StepTrace Trainer::traced_step(std::int64_t step) {
 
 // The report draws the last warm-up step: it runs the same plan as the timed steps, which a trace
 // would disturb. Timed steps are traced only if the deck asks for it.
-void Trainer::step(std::int64_t step, Progress& progress) {
+void Trainer::step_with_trace(std::int64_t step, std::int64_t timed, Progress& progress) {
   const bool first_rank = peers_.rank() == 0;
   const std::int64_t every = run_.loaded.output.deepspeed.wall_clock_every;
-  const std::int64_t timed = step - record_.first_step - record_.warmup;
   const bool drawn = first_rank && step + 1 == run_.loaded.deck.run.warmup;
   const bool kept = !run_.loaded.output.trace.empty() && timed >= 0 && timed < most_traced_steps;
   const bool printed = prints_ && every > 0 && (step + 1) % every == 0;
@@ -171,6 +177,14 @@ void Trainer::step(std::int64_t step, Progress& progress) {
   }
   if (drawn) drawn_ = trace;
   if (kept) traced_.push_back(std::move(trace));
+}
+
+void Trainer::step(std::int64_t step, Progress& progress) {
+  CommCounters& counters = session_.counters();
+  const std::int64_t timed = step - record_.first_step - record_.warmup;
+  if (timed >= 0) counters.recording(sample_.takes(timed));
+  step_with_trace(step, timed, progress);
+  if (timed >= 0) sample_.end_step(timed, counters.records());
 }
 
 // A cause that comes in the last step of the run is no reason to call the run stopped.
@@ -318,7 +332,9 @@ void Trainer::train() {
   peers_.barrier();
   executor.reset_times();
   untimed_calls_ = counters.take_records();
-  counters.recording(true);
+  sample_ = CallSample(run_.loaded.output.deepspeed.comms ? CallSample::all_steps
+                                                          : steps_to_record(run_.program, peers_));
+  const std::int64_t in_flight_before_ns = counters.in_flight_ns();
   const std::int64_t matmul_before_ns = session_.matmul().matmul_ns();
   untimed_ns_ = 0;
   if (phases_) phases_->begin();
@@ -337,6 +353,8 @@ void Trainer::train() {
   if (meters_) meters_->sample(true);
   executor.on_phase({});
   record_.matmul_ns = session_.matmul().matmul_ns() - matmul_before_ns;
+  record_.in_flight_ns = counters.in_flight_ns() - in_flight_before_ns;
+  record_.sampled_steps = sample_.steps();
   record_.times = executor.times();
   record_.link = executor.link_times();
   counters.recording(false);

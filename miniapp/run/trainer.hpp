@@ -11,6 +11,7 @@
 #include <miniapp/checkpoint/checkpoints.hpp>
 #include <miniapp/energy/phase_meter.hpp>
 #include <miniapp/execute/step_trace.hpp>
+#include <miniapp/measure/call_sample.hpp>
 #include <miniapp/measure/run_record.hpp>
 #include <miniapp/prove/step_prover.hpp>
 #include <miniapp/ranks/stop_signals.hpp>
@@ -55,6 +56,7 @@ class Trainer {
   StopCause own_cause() const;
   StopCause agreed_cause(std::int64_t next_step);
   void step(std::int64_t step, Progress& progress);
+  void step_with_trace(std::int64_t step, std::int64_t timed, Progress& progress);
   void plain_step(std::int64_t step);
   void look_at_cores();
   bool proves(std::int64_t step) const;
@@ -80,6 +82,7 @@ class Trainer {
   bool prints_;
   StepProver prover_;
   StepReplay replay_;
+  CallSample sample_;
   StopAgreement stop_;
   RunRecord record_;
   std::optional<EnergyMeters> meters_;  // on one rank of each node

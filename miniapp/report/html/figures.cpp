@@ -122,8 +122,10 @@ std::string collectives_section(const Deck& deck, const Program& p, const Result
          fmt::format("{:.3f}", c.p50_s * 1e3), fmt::format("{:.3f}", c.p99_s * 1e3),
          fmt::format("{:.3f}", c.late_s * 1e3), fmt::format("{:.2f}", c.bus_gb_s)});
   const auto nodes = volume_between_nodes(p, deck, r.profile.ranks_per_node);
+  const std::string sample = describe_sample(r);
   return "<h2>Collectives</h2>\n" +
          (table.rows.empty() ? std::string("<p>None.</p>\n") : to_html(table)) +
+         (sample.empty() ? "" : "<p>The " + sample + ".</p>\n") +
          (nodes ? "<p>" + escape(describe(*nodes, p)) + ".</p>\n" : "") + link_table(r);
 }
 

@@ -81,6 +81,29 @@ TEST(Counting, records_each_from_start_to_done_while_recording) {
   EXPECT_LE(blocked_ns, counters.blocked_ns());
 }
 
+// A group's call begins while one of the world is open, and ends after it.
+TEST(Counting, time_in_flight_is_that_with_at_least_one_open) {
+  constexpr std::int64_t delay_ns = 20'000'000;
+  CommCounters counters;
+  const CommOptions options = make_options();
+  CountingCommunicator comm(
+      std::make_unique<DelayingCommunicator>(make_world(options), delay_ns, options.idle),
+      counters);
+  const std::unique_ptr<Communicator> group = comm.split(0, comm.rank());
+  Array a(Dtype::fp64, 5), b(Dtype::fp64, 5);
+  counters.recording(true);
+  const Ticket of_world = comm.start(all_reduce(a, Dtype::fp64));
+  const Ticket of_group = group->start(all_reduce(b, Dtype::fp64));
+  EXPECT_EQ(counters.in_flight_ns(), 0) << "neither is done";
+  comm.wait(of_world);
+  group->wait(of_group);
+  const std::int64_t together_ns = counters.in_flight_ns();
+  EXPECT_EQ(together_ns, counters.records()[1].done_ns - counters.records()[0].issue_ns);
+  run(comm, all_reduce(a, Dtype::fp64));
+  const CollectiveRecord& alone = counters.records()[2];
+  EXPECT_EQ(counters.in_flight_ns(), together_ns + alone.done_ns - alone.issue_ns);
+}
+
 TEST(Counting, does_not_count_the_time_beside_an_emulated_kernel) {
   CommCounters counters;
   bool emulating = true;

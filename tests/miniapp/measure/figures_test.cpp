@@ -47,11 +47,12 @@ RunRecord record_of(std::vector<double> seconds, std::int64_t warmup) {
 // 2 to 101 ms. The clocks of the ranks are 5 s apart.
 TEST_F(Figures, late_ranks_are_no_part_of_a_transfer) {
   const std::int64_t ahead = rank * 5 * second;
+  const RunRecord record;
   std::vector<CollectiveRecord> calls;
   for (std::int64_t i = 0; i < 100; ++i)
     calls.push_back(
         call(ahead + i * second + rank * ms, ahead + i * second + (ranks - 1) * ms + (i + 2) * ms));
-  time_calls(p, calls, -ahead, peers, result);
+  time_calls(p, record, calls, -ahead, peers, result);
   const CollectiveResult& c = result.collectives.at(all_reduces);
   const double waited = 1e-3 * (ranks - 1 - rank);
   EXPECT_NEAR(c.late_s, waited, 1e-9);
@@ -61,15 +62,22 @@ TEST_F(Figures, late_ranks_are_no_part_of_a_transfer) {
   EXPECT_NEAR(c.bus_gb_s, 400'000 / 5.15 * 1e-9 * 2 * (ranks - 1) / ranks, 1e-15);
 }
 
-// Rank r starts r ms after rank 0 and is blocked until the end, so all wait for the last rank.
+// Rank r starts r ms after rank 0 and is blocked until the end, so all wait for the last rank. The
+// two sampled steps of the four took twice as long as the others.
 TEST_F(Figures, waiting_is_charged_to_the_rank_that_comes_last) {
   CollectiveRecord late = call(rank * ms, ranks * ms);
   late.blocked_ns = late.done_ns - late.issue_ns;
   const CollectiveRecord hidden = call(second + rank * ms, second + ranks * ms);
-  time_calls(p, {late, hidden}, 0, peers, result);
+  RunRecord record = record_of({9, 2, 1, 2, 1}, 1);
+  record.sampled_steps = {0, 2};
+  fill_rows(record, 1, peers, result);
+  time_calls(p, record, {late, hidden}, 0, peers, result);
+  EXPECT_EQ(result.sampled_steps, 2);
+  EXPECT_EQ(result.timed_steps, 4);
   ASSERT_EQ(result.stragglers.ranks.size(), static_cast<std::size_t>(ranks));
   for (int r = 0; r < ranks; ++r) {
-    const double waited = r == ranks - 1 ? 1e-3 * ranks * (ranks - 1) / 2 : 0;
+    // Per step of mean length: two steps of 2 s are 8/3 steps of 1.5 s.
+    const double waited = r == ranks - 1 ? 1e-3 * ranks * (ranks - 1) / 2 / (8.0 / 3) : 0;
     EXPECT_NEAR(result.stragglers.ranks[static_cast<std::size_t>(r)].waiting_caused_s, waited,
                 1e-9);
   }
@@ -91,7 +99,7 @@ TEST_F(Figures, steps_of_each_rank_are_the_timed_ones) {
     EXPECT_NEAR(steps.p50_s, 0.2 + r, 1e-12);
     EXPECT_NEAR(steps.p99_s, 0.4 + r, 1e-12);
     EXPECT_NEAR(steps.worst_s, 0.4 + r, 1e-12);
-    EXPECT_NEAR(steps.waiting_caused_s, 2, 1e-12) << "per timed step";
+    EXPECT_EQ(steps.waiting_caused_s, 8) << "as time_calls left it";
   }
   EXPECT_NEAR(result.stragglers.worst_step_s, 4.0 + ranks - 1, 1e-12);
   ASSERT_TRUE(result.stragglers.perturb);
@@ -119,7 +127,7 @@ TEST(LostTime, is_what_slow_steps_take_beyond_the_median_of_the_others) {
 // The root of a broadcast may be done before another rank starts; the wait is then the whole call.
 TEST_F(Figures, a_wait_is_no_longer_than_its_call) {
   const std::int64_t begin = rank == 0 ? 0 : 10 * ms;
-  time_calls(p, {call(begin, begin + ms, Op::broadcast)}, 0, peers, result);
+  time_calls(p, RunRecord{}, {call(begin, begin + ms, Op::broadcast)}, 0, peers, result);
   const CollectiveResult& c = result.collectives.at({0, Op::broadcast});
   EXPECT_NEAR(c.late_s, rank == 0 && ranks > 1 ? 1e-3 : 0, 1e-9);
   EXPECT_NEAR(c.bus_gb_s, rank == 0 && ranks > 1 ? 0 : 4000 / 1e-3 * 1e-9, 1e-9);
@@ -164,7 +172,7 @@ TEST_F(Figures, tokens_are_those_of_timed_steps_that_were_not_skipped) {
   record.skipped[1] = record.skipped[4] = true;
   record.timed_s = 2.0 + rank;
   fill_rows(record, 1, peers, result);
-  fill_times(deck, p, record, {}, peers, result);
+  fill_times(deck, p, record, peers, result);
   EXPECT_EQ(result.timed_s, ranks + 1.0) << "of the slowest rank";
   EXPECT_NEAR(result.tokens_per_s,
               static_cast<double>(p.batch.global * deck.model.sequence * 4) / (ranks + 1), 1e-9);
@@ -172,21 +180,19 @@ TEST_F(Figures, tokens_are_those_of_timed_steps_that_were_not_skipped) {
   EXPECT_NEAR(result.step_p99_s, 0.5, 1e-12);
 }
 
-// Calls from 0 to 10 ms, 5 to 15, 6 to 8 and 20 to 30: 25 ms with a call in flight.
 TEST_F(Figures, hidden_is_what_was_in_flight_and_not_exposed) {
-  const std::vector<CollectiveRecord> calls{call(20 * ms, 30 * ms), call(0, 10 * ms),
-                                            call(6 * ms, 8 * ms), call(5 * ms, 15 * ms)};
   RunRecord record = record_of({1, 1, 1, 1, 1}, 0);
+  record.in_flight_ns = 25 * ms;
   record.times.exposed = 10 * ms;
   record.times.copies = 35 * ms;
   record.matmul_ns = 40 * ms;
-  fill_times(gpt2_deck(2), p, record, calls, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_NEAR(result.times.exposed, 2e-3, 1e-12) << "per step";
   EXPECT_NEAR(result.times.hidden, 3e-3, 1e-12);
   EXPECT_NEAR(result.times.copies, 7e-3, 1e-12);
   EXPECT_NEAR(result.times.matmul, 8e-3, 1e-12);
   record.times.exposed = 26 * ms;
-  fill_times(gpt2_deck(2), p, record, calls, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_EQ(result.times.hidden, 0) << "never negative";
 }
 
@@ -200,7 +206,7 @@ TEST_F(Figures, the_times_that_predictions_are_compared_with_are_medians) {
     record.step_times.push_back(t);
   }
   fill_rows(record, 1, peers, result);
-  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_NEAR(result.median_times.step, 0.2, 1e-12);
   EXPECT_NEAR(result.step_p50_s, 3, 1e-12) << "of all timed steps";
   EXPECT_NEAR(result.median_times.forward, 2e-3, 1e-12);
@@ -209,7 +215,7 @@ TEST_F(Figures, the_times_that_predictions_are_compared_with_are_medians) {
   EXPECT_NEAR(result.median_times.copies, 14e-3, 1e-12);
   EXPECT_NEAR(result.median_times.exposed, 18e-3, 1e-12);
   record.proved.assign(6, true);
-  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_NEAR(result.median_times.step, 3, 1e-12) << "there are no others";
 }
 
@@ -220,7 +226,7 @@ TEST_F(Figures, predictions_are_compared_with_the_mean_rank) {
   LaneTimes t{.forward = (2 + rank) * ms, .backward = ms, .step = (1 + ranks - rank) * ms};
   t.exposed = (ranks - rank - 1) * ms;
   record.step_times.push_back(t);
-  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_NEAR(result.median_times.forward, (2 + (ranks - 1) / 2.0) * 1e-3, 1e-12);
   EXPECT_NEAR(result.median_times.optimizer, (1 + (ranks + 1) / 2.0) * 1e-3, 1e-12);
   EXPECT_NEAR(result.median_times.exposed, (ranks - 1) / 2.0 * 1e-3, 1e-12);
@@ -233,12 +239,12 @@ TEST_F(Figures, the_slowest_rank_is_the_one_that_works_most) {
   record.times.backward = 30 * ms;
   record.times.step = 10 * ms;
   record.times.exposed = 3 * (ranks - 1 - rank) * ms;
-  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_EQ(result.slowest_rank, ranks - 1);
   EXPECT_NEAR(result.slowest_times.own(), 1e-3 * (60 - (ranks - 1)), 1e-12);
   EXPECT_NEAR(result.times.own(), 1e-3 * (60 - rank - 3 * (ranks - 1 - rank)), 1e-12);
   record.times.exposed = rank == 0 ? 0 : 9 * ms;
-  fill_times(gpt2_deck(2), p, record, {}, peers, result);
+  fill_times(gpt2_deck(2), p, record, peers, result);
   EXPECT_EQ(result.slowest_rank, 0);
 }
 

@@ -94,6 +94,8 @@ void check_collective_times(const RunFacts& facts, Findings& findings) {
   const ReportReader& report = facts.report;
   const Program& program = facts.planned.program;
   const double worst_s = report.number("/step_seconds/worst");
+  findings.at_most({"sampled_steps", static_cast<double>(report.integer("/sampled_steps"))},
+                   {"the timed steps", static_cast<double>(facts.timed().size())});
   for (std::size_t g = 0; g < program.groups.size(); ++g) {
     const int group = static_cast<int>(g);
     const Volume timed = volume_of_runs(program, facts.timed_runs, group);

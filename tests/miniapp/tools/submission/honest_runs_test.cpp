@@ -86,6 +86,28 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HonestRuns,
                                   std::to_string(std::get<1>(of.param));
                          });
 
+// The times of its collectives are those of a sample of its steps, whose number the report tells.
+TEST(LongRuns, AreVerified) {
+  const Workplace place;
+  const std::string deck = place.deck(3, {{"run", {{"steps", 4000}, {"warmup", 2}}}});
+  const Outcome ran = run({.args = {"run", deck, "--out", place.out()}, .ranks = 2});
+  ASSERT_EQ(ran.status, 0) << ran.out << ran.err;
+  const auto sampled = place.report().at("sampled_steps").get<std::int64_t>();
+  EXPECT_GT(sampled, 500);
+  EXPECT_LT(sampled, 4000);
+  EXPECT_NE(ran.out.find("those of " + std::to_string(sampled) + " of the 4000 timed steps"),
+            std::string::npos)
+      << ran.out;
+  const Outcome o = run({.args = {"submit", place.out(), "--out", place.path("a.zip")}});
+  EXPECT_EQ(o.status, 0) << o.out << o.err;
+  ArchiveFiles files = read_archive(place.path("a.zip"));
+  change_run(files, "runs/1", [](Json& report, std::string&) { report["sampled_steps"] = 4001; });
+  write_archive(place.path("forged.zip"), files);
+  const Outcome forged = run({.args = {"verify", place.path("forged.zip")}});
+  EXPECT_EQ(forged.status, 1) << forged.out << forged.err;
+  EXPECT_NE(forged.out.find("sampled_steps"), std::string::npos) << forged.out;
+}
+
 // Learned routing decides how many rows the ranks exchange, within what the plan has room for.
 TEST(RoutedRuns, AreVerifiedUnlessTheySendMoreThanThereIsRoomFor) {
   const Workplace place;
