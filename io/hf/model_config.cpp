@@ -254,10 +254,8 @@ Json adapter_section(Origin& origin, const std::string& file) {
   const ModelConfig c(file, all);
   const std::string type = c.text("peft_type");
   if (type != "LORA")
-    throw DeckError(fmt::format(
-        "{}: peft_type = \"{}\": not modelled: \"LORA\" is: remove model.adapter, or set it to "
-        "\"none\"",
-        file, type));
+    c.refuse("peft_type", type,
+             "not modelled: \"LORA\" is: remove model.adapter, or set it to \"none\"");
   check_lora_keys(origin, c, all);
   const std::int64_t rank = c.size("r", 8);
   const double alpha = c.real("lora_alpha", 8);

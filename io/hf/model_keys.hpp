@@ -25,7 +25,7 @@ class ModelConfig {
 
   /// Throw DeckError, which names the key and its value.
   [[noreturn]] void refuse(std::string_view key, const Json& value, std::string_view what) const {
-    throw DeckError(fmt::format("{}: {} = {}: {}", path_, key, brief(value), what));
+    throw DeckError(fmt::format("{}: {} = {}: {}", path_, brief_key(key), brief(value), what));
   }
   [[noreturn]] void cannot(std::string_view key, std::string_view what) const {
     refuse(key, *find(key), fmt::format("not modelled: {}", what));

@@ -194,44 +194,49 @@ std::string at_place(std::string_view text, std::size_t position, std::string_vi
 }
 
 void refuse_second(const std::string& name, const std::string& key, int line) {
-  constexpr std::size_t max_chars = 200;
   throw DeckError(fmt::format("{}: {}: given twice, the second time in line {}: remove one of them",
-                              name, printable(key, max_chars), line));
+                              name, brief_key(key), line));
 }
 
 std::string brief(const Json& value) {
   return printable(value.dump(-1, ' ', true, Json::error_handler_t::replace), 80);
 }
 
+std::string brief_key(std::string_view key) {
+  return printable(key, 200);
+}
+
 namespace {
 
 constexpr std::uintmax_t max_json_bytes = std::uintmax_t{64} << 20;
+
+[[noreturn]] void refuse_file(const std::string& path, std::string_view what) {
+  constexpr std::size_t max_chars = 1000;
+  throw DeckError(fmt::format("{}: {}", printable(path, max_chars), what));
+}
 
 std::string read_text(const std::string& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
   if (status.type() == std::filesystem::file_type::not_found)
-    throw DeckError(fmt::format("{}: no such file: check the path", path));
+    refuse_file(path, "no such file: check the path");
   if (std::filesystem::is_directory(status))
-    throw DeckError(fmt::format("{}: is a folder: name the JSON file in it", path));
+    refuse_file(path, "is a folder: name the JSON file in it");
   if (error)
-    throw DeckError(
-        fmt::format("{}: {}: check the path and its permissions", path, error.message()));
+    refuse_file(path, fmt::format("{}: check the path and its permissions", error.message()));
   if (!std::filesystem::is_regular_file(status))
-    throw DeckError(
-        fmt::format("{}: is not a regular file: every rank must be able to read it", path));
+    refuse_file(path, "is not a regular file: every rank must be able to read it");
 
   errno = 0;
   std::ifstream in(path, std::ios::binary);
   if (!in)
-    throw DeckError(
-        fmt::format("{}: cannot be read: {}: check the permissions", path, std::strerror(errno)));
+    refuse_file(path,
+                fmt::format("cannot be read: {}: check the permissions", std::strerror(errno)));
   if (std::filesystem::file_size(path, error) > max_json_bytes && !error)
-    throw DeckError(
-        fmt::format("{}: larger than {} MiB: this is not a deck", path, max_json_bytes >> 20));
+    refuse_file(path, fmt::format("larger than {} MiB: this is not a deck", max_json_bytes >> 20));
   std::ostringstream text;
   text << in.rdbuf();
-  if (in.bad()) throw DeckError(fmt::format("{}: cannot be read: {}", path, std::strerror(errno)));
+  if (in.bad()) refuse_file(path, fmt::format("cannot be read: {}", std::strerror(errno)));
   return std::move(text).str();
 }
 
@@ -249,21 +254,21 @@ const char* rule_of(JsonRules rules) {
 Json read_json_file(const std::string& path, JsonRules rules) {
   const std::string text = read_text(path);
   if (text.find_first_not_of(" \t\r\n") == std::string::npos)
-    throw DeckError(fmt::format("{}: is empty: write a JSON object", path));
+    refuse_file(path, "is empty: write a JSON object");
   Json value;
   if (rules == JsonRules::deepspeed)
-    if (const auto yaml = nested_yaml(text)) throw DeckError(fmt::format("{}: {}", path, *yaml));
+    if (const auto yaml = nested_yaml(text)) refuse_file(path, *yaml);
   try {
     value = parse_json(text, path, rules);
   } catch (const JsonSyntaxError& error) {
     if (rules != JsonRules::yaml)
       if (const auto foreign = foreign_notation(text))
-        throw DeckError(fmt::format("{}: {} ({})", path, *foreign, rule_of(rules)));
-    throw DeckError(fmt::format("{}: {}: correct it ({})", path, error.what(), rule_of(rules)));
+        refuse_file(path, fmt::format("{} ({})", *foreign, rule_of(rules)));
+    refuse_file(path, fmt::format("{}: correct it ({})", error.what(), rule_of(rules)));
   }
   if (!value.is_object())
-    throw DeckError(fmt::format("{}: top level = {}: must be an object: enclose the keys in braces",
-                                path, brief(value)));
+    refuse_file(path, fmt::format("top level = {}: must be an object: enclose the keys in braces",
+                                  brief(value)));
   return value;
 }
 

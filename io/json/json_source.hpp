@@ -41,5 +41,7 @@ std::string at_place(std::string_view text, std::size_t position, std::string_vi
 
 /// Returns `value` as one line for messages, shortened to a readable length. Never throws.
 std::string brief(const Json& value);
+/// Returns a key, or a path of keys, as part of a line, shortened to a readable length.
+std::string brief_key(std::string_view key);
 
 }  // namespace shardmark

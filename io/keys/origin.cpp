@@ -36,7 +36,7 @@ const std::string& Origin::file_of(std::string_view section) const {
 
 std::string Origin::place(std::string_view key) const {
   for (const auto& [name, place] : places_)
-    if (within(key, name)) return place + std::string(key.substr(name.size()));
+    if (within(key, name)) return place + brief_key(key.substr(name.size()));
   const std::string section(key.substr(0, key.find('.')));
   std::string result = file_of(section);
   const bool from_file = result != deck_file_;
@@ -47,7 +47,7 @@ std::string Origin::place(std::string_view key) const {
       break;
     }
   }
-  return key.empty() ? result : fmt::format("{}: {}", result, key);
+  return key.empty() ? result : fmt::format("{}: {}", result, brief_key(key));
 }
 
 void Origin::refuse(std::string_view key, const Json& value, std::string_view what) const {

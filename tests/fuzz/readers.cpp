@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <stdexcept>
 #include <vector>
 
 #include <unistd.h>
@@ -24,8 +23,7 @@ namespace {
 // An error's text is one line and does not grow with what was read.
 void require_one_line(const std::string& what) {
   if (!what.empty() && what.size() < 2000 && what.find('\n') == std::string::npos) return;
-  std::fprintf(stderr, "not one short line: %s\n", what.c_str());
-  std::abort();
+  throw std::logic_error("not one short line: " + what);
 }
 
 template<class Body>
@@ -159,7 +157,7 @@ void read_as_tokens(std::string_view bytes) {
     std::vector<std::int32_t> tokens(static_cast<std::size_t>(3 * (deck.model.sequence + 1)));
     source->fill(static_cast<unsigned char>(bytes[1]), 5, 3, tokens.data());
     for (const std::int32_t token : tokens)
-      if (token < 0 || token > 255) std::abort();
+      if (token < 0 || token > 255) throw std::logic_error("a token beyond the vocabulary");
   });
 }
 

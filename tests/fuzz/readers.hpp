@@ -9,7 +9,8 @@
 namespace shardmark::test {
 
 /// Gives `bytes` to a reader. Returns if the reader accepts them or refuses them with its own error
-/// in one line; any other exception leaves it. Ends the process if an error is not one line.
+/// in one short line. Throws std::logic_error if that is long or not one line; any other exception
+/// of the reader leaves it.
 using Reader = void (*)(std::string_view bytes);
 
 /// deck, hjson, override, manifest, tokens, config, adapter, deepspeed, machine and archive.
