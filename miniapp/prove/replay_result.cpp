@@ -47,6 +47,7 @@ void require(const char* what, double have, double most, ReplayResult& result) {
 
 constexpr double stored_rounding = 0x1p-22;  // what storing a state in fp32 may change, relative
 constexpr double squared_errors = 4;         // of sums of squares, above all where few are large
+constexpr double norm_of_updates = 0x1p-4;   // what rounding in bf16 may change, relative
 
 }  // namespace
 
@@ -56,25 +57,37 @@ ReplayBounds replay_bounds(Reductions reductions, Dtype reduced, Dtype computed,
 }
 
 // Muon makes all singular values of a gradient equal, those that are nothing but rounding too. Its
-// other parameters have AdamW's momentum, of which more is new.
+// other parameters have AdamW's momentum, which decays at another rate, so that in a steady state
+// their gradients show in another proportion. The norm by which these gradients are clipped
+// contains Muon's updates, made by products of bf16.
 // Lion moves each element by the sign of its momentum, and an element whose gradient is nothing but
 // rounding may take either sign. Adagrad adds squares, whose errors are larger, above all where few
 // elements make up the norm.
-GradientTrace gradient_trace(const OptimizerSpec& optimizer) {
+GradientTrace gradient_trace(const OptimizerSpec& optimizer, double clipping) {
   switch (traits(optimizer.type).kernel) {
     case Kernel::lion: return {State::momentum, optimizer.beta2, 1, 0.5};
     case Kernel::adagrad: return {State::variance, 1, squared_errors};
     case Kernel::sgd:
       if (has_moment(optimizer.type, State::momentum)) return {State::momentum, optimizer.momentum};
       return {State::master, 1};
-    case Kernel::muon: return {State::momentum, optimizer.momentum, 1, 0.5};
+    case Kernel::muon: {
+      const double shown = (1 - optimizer.beta1) / std::max(1e-3, 1 - optimizer.momentum);
+      return {State::momentum, optimizer.momentum, std::max(1.0, shown), 0.5,
+              clipping > 0 ? norm_of_updates : 0};
+    }
     default: return {State::momentum, optimizer.beta1};
   }
 }
 
+double gradient_bound(const ReplayBounds& bounds, const GradientTrace& trace, double norm) {
+  return bounds.gradient > 0 ? trace.errors * (bounds.gradient + norm) : 0;
+}
+
 void compare_steps(const StepOutcome& before, const StepOutcome& run, const StepOutcome& again,
                    const GradientTrace& trace, const ReplayBounds& bounds, ReplayResult& result) {
-  result.bound = bounds.gradient * trace.errors;
+  if (trace.norm > 0 && run.updated && again.updated && again.norm > 0)
+    result.norm = std::abs(run.norm - again.norm) / again.norm;
+  result.bound = gradient_bound(bounds, trace, result.norm);
   if (!same_course(run, again, bounds.loss, result)) return;
   const bool exact = bounds.update == 0;
   const double rounding = exact ? 0 : stored_rounding;
@@ -94,6 +107,7 @@ void compare_steps(const StepOutcome& before, const StepOutcome& run, const Step
   // Where the gradients show in the parameters themselves, the bound of gradients is the stricter.
   const bool follows = same_gradients && trace.state != State::master;
   const double most_update = follows || exact ? 0 : std::max(bounds.update, trace.update);
+  if (!exact) require("the norms", result.norm, trace.norm, result);
   require("the gradients", result.gradient, result.bound, result);
   require("the updates of the parameters", updates, most_update, result);
   if (result.wrong.empty() && exact && !same_gradients)

@@ -18,6 +18,7 @@ struct StepOutcome {
   bool updated = false;
   double loss = 0;  // NaN if nothing is trained
   EnumArray<State, StateSketch> states{};
+  double norm = 0;  // of all ranks' gradients, by which clipping divides them
 };
 
 /// By how much the step and its replay may differ, relative to the norm of what they compute.
@@ -39,6 +40,7 @@ struct ReplayResult {
   std::string wrong;                         // of the lowest rank whose step differs; empty: none
   double gradient = 0;  // the largest difference of gradients that a rank found, relative
   double bound = 0;     // that ReplayBounds::gradient allows
+  double norm = 0;      // the difference of the norms where Muon's updates are in them, relative
 };
 
 /// How the gradient of a step shows in the states: as the difference of `state` after the step and
@@ -48,8 +50,14 @@ struct GradientTrace {
   double decay = 0.9;
   double errors = 1;  // by how much that difference multiplies the gradient's relative error
   double update = 0;  // a larger bound of the update than ReplayBounds has, where one is needed
+  double norm = 0;  // by how much the norm that divides the gradients may differ, relative; what it
+                    // differs by is no error of the gradients. 0: no more than the gradients
 };
-GradientTrace gradient_trace(const OptimizerSpec& optimizer);
+GradientTrace gradient_trace(const OptimizerSpec& optimizer, double clipping);
+
+/// By how much gradients of which `trace` shows may differ between the step and its replay, whose
+/// norms differ by `norm`, relative.
+double gradient_bound(const ReplayBounds& bounds, const GradientTrace& trace, double norm);
 
 /// Compares what this rank has kept. `before` is the state before the step. Fills `gradient` and
 /// `wrong`.

@@ -338,6 +338,7 @@ std::string report_json(const Deck& deck, const Program& p, const Result& r) {
   if (r.replay.unused.empty())
     o["replay"] = {{"step", r.replay.step},
                    {"gradient_difference", number(r.replay.gradient)},
+                   {"norm_difference", number(r.replay.norm)},
                    {"bound", number(r.replay.bound)}};
   if (r.proof)
     o["proof"] = {{"timed_steps", r.proof->timed_steps}, {"proved_steps", r.proof->proved_steps},

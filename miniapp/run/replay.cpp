@@ -138,9 +138,10 @@ std::string StepReplay::prove_update(bool updated) const {
   return strayed.empty() ? "" : "after the update, " + strayed;
 }
 
-void StepReplay::after_step(double loss, bool updated) {
+void StepReplay::after_step(double loss, double norm, bool updated) {
   ran_ = outcome(session_.context(), run_.program, session_.executor());
   ran_.loss = loss;
+  ran_.norm = norm;
   ran_.updated = updated;
   done_ = true;
   if (with_moments_) return;
@@ -178,12 +179,15 @@ ReplayResult StepReplay::again(bool stopped) {
   prover.end();
   StepOutcome again = outcome(context, program_, session.executor());
   again.loss = session.executor().loss();
+  again.norm = session.executor().norm();
   again.updated = updated;
   const PrecisionSpec& precision = deck_.zero.precision;
   const ReplayBounds bounds = replay_bounds(run_.loaded.deck.run.reductions, precision.comm,
                                             precision.computes_in(), world_.peers.size());
   if (with_moments_)
-    compare_steps(before_, ran_, again, gradient_trace(deck_.zero.optimizer), bounds, result_);
+    compare_steps(before_, ran_, again,
+                  gradient_trace(deck_.zero.optimizer, deck_.zero.gradient_clipping), bounds,
+                  result_);
   else
     compare_moments(before_, ran_, again, deck_.zero.optimizer, bounds, result_);
   if (result_.wrong.empty()) result_.wrong = wrong_update_;

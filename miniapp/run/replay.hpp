@@ -45,7 +45,7 @@ class StepReplay {
   void before_step();
   /// Keeps what the drawn step gave, and proves its update where moments were not kept, immediately
   /// after it. Collective; not a part of the timed span either.
-  void after_step(double loss, bool updated);
+  void after_step(double loss, double norm, bool updated);
 
   /// Bytes of host memory that this rank holds beside the ledger's; 0 before the drawn step.
   std::int64_t kept_bytes() const { return kept_.bytes(); }

@@ -299,8 +299,9 @@ void Trainer::checkpoint(std::int64_t steps_done) {
 void Trainer::step_to_replay(std::int64_t s, Progress& progress) {
   untimed("keeping the states before a step", [&] { replay_.before_step(); });
   step(s, progress);
-  untimed("keeping what a step gave",
-          [&] { replay_.after_step(record_.losses.back(), !record_.skipped.back()); });
+  untimed("keeping what a step gave", [&] {
+    replay_.after_step(record_.losses.back(), record_.norms.back(), !record_.skipped.back());
+  });
 }
 
 void Trainer::train() {

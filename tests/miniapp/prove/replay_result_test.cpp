@@ -121,7 +121,7 @@ TEST(Replay, sees_gradients_in_the_states_that_the_optimizer_has) {
     OptimizerSpec spec;
     spec.type = type;
     spec.momentum = 0.9;
-    GradientTrace trace = gradient_trace(spec);
+    GradientTrace trace = gradient_trace(spec, 0);
     if (trace.state != State::master) {
       EXPECT_TRUE(has_moment(type, trace.state)) << to_string(type);
     }
@@ -135,6 +135,26 @@ TEST(Replay, sees_gradients_in_the_states_that_the_optimizer_has) {
     EXPECT_EQ(judged(step(1e-6)), "") << to_string(type);
     EXPECT_NE(judged(step(3e-2)), "") << to_string(type);
   }
+}
+
+// With Muon the norm that clips the gradients contains updates, which rounding changes by more.
+TEST(Replay, allows_gradients_that_were_clipped_by_another_norm) {
+  OptimizerSpec muon;
+  muon.type = Optimizer::muon;
+  muon.momentum = 0.9;
+  const auto judged = [&](double gradient, double norm, double clipping) {
+    StepOutcome run = step(gradient), again = step(0);
+    run.norm = 20 * (1 + norm), again.norm = 20;
+    ReplayResult result;
+    compare_steps(start(), run, again, gradient_trace(muon, clipping),
+                  replay_bounds(Reductions::native, Dtype::fp32, Dtype::fp32, 2), result);
+    EXPECT_NEAR(result.norm, clipping > 0 ? norm : 0, 1e-12);
+    return result.wrong;
+  };
+  EXPECT_EQ(judged(5e-4, 1e-3, 1), "");
+  EXPECT_NE(judged(5e-4, 1e-3, 0).find("the gradients differ"), std::string::npos);
+  EXPECT_NE(judged(5e-4, 1e-5, 1).find("the gradients differ"), std::string::npos);
+  EXPECT_NE(judged(0, 0.1, 1).find("the norms differ"), std::string::npos);
 }
 
 // A step of Adam from moments that are `history` times those of an earlier gradient. Its gradient

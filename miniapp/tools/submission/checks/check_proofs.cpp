@@ -57,13 +57,18 @@ void check_replay(const RunFacts& facts, Findings& findings) {
   ReplayResult replay;
   replay.step = report.integer("/replay/step");
   replay.gradient = report.number("/replay/gradient_difference");
-  replay.bound =
-      replay_bounds(deck.run.reductions, precision.comm, precision.computes_in(), ranks).gradient *
-      gradient_trace(deck.zero.optimizer).errors;
+  const GradientTrace trace = gradient_trace(deck.zero.optimizer, deck.zero.gradient_clipping);
+  if (trace.norm > 0 && report.has("/replay/norm_difference"))
+    replay.norm = report.number("/replay/norm_difference");
+  replay.bound = gradient_bound(
+      replay_bounds(deck.run.reductions, precision.comm, precision.computes_in(), ranks), trace,
+      replay.norm);
   const auto first = static_cast<std::int64_t>(facts.warmup());
   if (replay.step < first || replay.step >= first + static_cast<std::int64_t>(facts.timed().size()))
     findings.refuse(fmt::format("replay: step {} is no timed step", replay.step));
   findings.compare_number("bound of the replay", report.number("/replay/bound"), replay.bound);
+  findings.is_time({"the difference of the norms", replay.norm});
+  findings.at_most({"the difference of the norms", replay.norm}, {"its bound", trace.norm});
   findings.is_time({"the difference of the replay", replay.gradient});
   findings.at_most({"the difference of the replay", replay.gradient}, {"its bound", replay.bound});
   compare_detail(report, "replay", describe(replay), findings);
