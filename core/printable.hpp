@@ -65,15 +65,16 @@ inline std::string printable(std::string_view text) {
   return result;
 }
 
-/// The same in at most `most` characters, of which "..." are the last where `text` has more.
-inline std::string printable(std::string_view text, std::size_t most) {
+/// Like printable(text), but returns at most `max_chars` characters. A text that is cut ends in
+/// "...".
+inline std::string printable(std::string_view text, std::size_t max_chars) {
   std::string line = printable(text);
   std::size_t characters = 0, cut = 0;
   for (std::size_t at = 0; at < line.size(); ++at) {
     if ((static_cast<unsigned char>(line[at]) & 0xc0) == 0x80) continue;  // within a character
-    if (++characters == most - 2) cut = at;
+    if (++characters == max_chars - 2) cut = at;
   }
-  if (characters > most) line.replace(cut, std::string::npos, "...");
+  if (characters > max_chars) line.replace(cut, std::string::npos, "...");
   return line;
 }
 

@@ -12,7 +12,8 @@ std::int64_t CallSample::steps_of(std::int64_t calls) {
   return std::max(least_steps, most_calls / std::max<std::int64_t>(1, calls));
 }
 
-// Of two halves of 2^(n + 1) steps, which have one step each, one is drawn.
+// A block of 2^(n + 1) steps has two halves, and each half keeps one of its steps. A hash decides
+// which of these two steps the block keeps.
 bool CallSample::takes(std::int64_t step) const {
   for (int n = 0; n < halvings_; ++n) {
     const auto pair = static_cast<std::uint64_t>(step) >> (n + 1);

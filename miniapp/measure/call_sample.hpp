@@ -19,11 +19,11 @@ namespace shardmark {
 class CallSample {
  public:
   static constexpr std::int64_t all_steps = std::numeric_limits<std::int64_t>::max();
-  /// How many steps have records that take a few MiB, at least 16. `calls` is the number of
-  /// collectives in a step.
+  /// Returns how many steps to keep so that their records take a few MiB; at least 16. `calls` is
+  /// the number of collectives per step.
   static std::int64_t steps_of(std::int64_t calls);
 
-  /// Has at most `most_steps` steps, and at least about half as many where the run has them.
+  /// Keeps at most `most_steps` steps. Of a longer run it keeps about half as many or more.
   explicit CallSample(std::int64_t most_steps = all_steps) : most_steps_(most_steps) {}
 
   /// Whether step `step`, counted from 0, is to be recorded.

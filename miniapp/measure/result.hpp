@@ -296,7 +296,8 @@ struct Result {
 /// "29.9 MiB at start, 144 MiB at most, 30 MiB of it the states for the replay; …": what the
 /// process of this rank holds.
 std::string describe_resident(const Result& result);
-/// Of how many steps the times of collectives are, where these are not all timed steps; else empty.
+/// Says how many of the timed steps the times of collectives come from. Empty if they come from
+/// all.
 std::string describe_sample(const Result& result);
 
 }  // namespace shardmark

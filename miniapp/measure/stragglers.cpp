@@ -3,6 +3,7 @@
 
 #include <core/percentile.hpp>
 #include <miniapp/measure/stragglers.hpp>
+#include <miniapp/measure/timings.hpp>
 
 namespace shardmark {
 namespace {
@@ -62,9 +63,7 @@ void fill_stragglers(const RunRecord& record, const std::vector<int>& slowed, Pe
     stragglers.ranks[r] = all[r];
     stragglers.ranks[r].waiting_caused_s = caused_s;
   }
-  std::vector<double> seconds;
-  for (const LossRow& row : result.rows) seconds.push_back(row.seconds);
-  seconds = record.timed_part(seconds);
+  const std::vector<double> seconds = timed_seconds(record, result.rows);
   stragglers.worst_step_s = percentile(seconds, 1);
   if (slowed.empty()) return;
   std::vector<double> injected_s = record.timed_part(record.injected_seconds);

@@ -129,12 +129,10 @@ double tokens_trained(const Deck& deck, const Program& program, const RunRecord&
          (steps - static_cast<double>(skipped));
 }
 
-// How many steps of mean length the sampled ones are together, so that no rank waits longer per
-// step than a step lasts, whichever steps are sampled.
+// Returns how long the sampled steps took together, in steps of mean length. Waiting per step is
+// divided by this, so that no rank waits longer per step than a step lasts, whatever is sampled.
 double sampled_as_steps(const RunRecord& record, const std::vector<LossRow>& rows) {
-  std::vector<double> seconds;
-  for (const LossRow& row : rows) seconds.push_back(row.seconds);
-  seconds = record.timed_part(seconds);
+  const std::vector<double> seconds = timed_seconds(record, rows);
   const double all = std::accumulate(seconds.begin(), seconds.end(), 0.0);
   double sampled = 0;
   for (const std::size_t s : record.sampled_steps) sampled += seconds[s];
@@ -197,6 +195,12 @@ void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers,
   }
 }
 
+std::vector<double> timed_seconds(const RunRecord& record, const std::vector<LossRow>& rows) {
+  std::vector<double> seconds;
+  for (const LossRow& row : rows) seconds.push_back(row.seconds);
+  return record.timed_part(seconds);
+}
+
 void time_calls(const Program& program, const RunRecord& record,
                 const std::vector<CollectiveRecord>& calls, std::int64_t clock_offset_ns,
                 Peers& peers, Result& result) {
@@ -238,9 +242,8 @@ void fill_times(const Deck& deck, const Program& program, const RunRecord& recor
   result.times = times_per_step(record, steps);
   const std::vector<std::size_t> plain = plain_steps(record);
   result.median_times = mean_of(peers.gather(medians(record, plain)));
-  std::vector<double> timed, of_plain;
-  for (auto s = static_cast<std::size_t>(record.warmup); s < result.rows.size(); ++s)
-    timed.push_back(result.rows[s].seconds);
+  const std::vector<double> timed = timed_seconds(record, result.rows);
+  std::vector<double> of_plain;
   for (const std::size_t s : plain) of_plain.push_back(result.rows[s].seconds);
   result.median_times.step = percentile(of_plain, 0.5);
   result.step_p50_s = percentile(timed, 0.5);

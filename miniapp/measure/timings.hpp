@@ -17,6 +17,9 @@ namespace shardmark {
 /// rank.
 void fill_rows(const RunRecord& record, std::int64_t accumulation, Peers& peers, Result& result);
 
+/// Returns how long each timed step took, in seconds, on the slowest rank. `rows` are filled.
+std::vector<double> timed_seconds(const RunRecord& record, const std::vector<LossRow>& rows);
+
 /// Collective. How long the collectives of the sampled steps took from start to end, and how much
 /// of that was waiting for the last rank; and how long the others waited for each rank per step.
 /// `calls` are the records of these steps, `clock_offset_ns` is that of clock_offset_ns(). The

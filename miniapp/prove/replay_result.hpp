@@ -50,13 +50,13 @@ struct GradientTrace {
   double decay = 0.9;
   double errors = 1;  // by how much that difference multiplies the gradient's relative error
   double update = 0;  // a larger bound of the update than ReplayBounds has, where one is needed
-  double norm = 0;  // by how much the norm that divides the gradients may differ, relative; what it
-                    // differs by is no error of the gradients. 0: no more than the gradients
+  double norm = 0;    // how much the norm that divides the gradients may differ, relative, where it
+                      // contains more than they do. That difference is no error of the gradients
 };
 GradientTrace gradient_trace(const OptimizerSpec& optimizer, double clipping);
 
-/// By how much gradients of which `trace` shows may differ between the step and its replay, whose
-/// norms differ by `norm`, relative.
+/// Returns the largest relative difference between the gradients of a step and of its replay that
+/// passes, as far as `trace` shows them. The norms of the two differ by `norm`, relative.
 double gradient_bound(const ReplayBounds& bounds, const GradientTrace& trace, double norm);
 
 /// Compares what this rank has kept. `before` is the state before the step. Fills `gradient` and

@@ -49,13 +49,20 @@ TEST(Counting, counts_calls_elements_and_bytes_in_groups_too) {
   EXPECT_TRUE(counters.volume().empty());
 }
 
-TEST(Counting, records_each_from_start_to_done_while_recording) {
-  constexpr std::int64_t delay_ns = 20'000'000;
-  CommCounters counters;
+// Counts the collectives of a world in which each takes at least delay_ns.
+struct Delayed {
+  static constexpr std::int64_t delay_ns = 20'000'000;
   const CommOptions options = make_options();
-  CountingCommunicator comm(
+  CommCounters counters;
+  CountingCommunicator comm{
       std::make_unique<DelayingCommunicator>(make_world(options), delay_ns, options.idle),
-      counters);
+      counters};
+};
+
+TEST(Counting, records_each_from_start_to_done_while_recording) {
+  Delayed delayed;
+  CommCounters& counters = delayed.counters;
+  CountingCommunicator& comm = delayed.comm;
   Array a(Dtype::fp64, 5), b(Dtype::int32, 6);
   counters.recording(true);
   comm.start(all_reduce(a, Dtype::fp64, "grad.a"));
@@ -73,7 +80,7 @@ TEST(Counting, records_each_from_start_to_done_while_recording) {
   EXPECT_EQ(second.dtype, Dtype::int32);
   std::int64_t blocked_ns = 0;
   for (const CollectiveRecord& r : counters.records()) {
-    EXPECT_GE(r.done_ns - r.issue_ns, delay_ns);
+    EXPECT_GE(r.done_ns - r.issue_ns, Delayed::delay_ns);
     EXPECT_LE(r.blocked_ns, r.done_ns - r.issue_ns);
     blocked_ns += r.blocked_ns;
   }
@@ -83,12 +90,9 @@ TEST(Counting, records_each_from_start_to_done_while_recording) {
 
 // A group's call begins while one of the world is open, and ends after it.
 TEST(Counting, time_in_flight_is_that_with_at_least_one_open) {
-  constexpr std::int64_t delay_ns = 20'000'000;
-  CommCounters counters;
-  const CommOptions options = make_options();
-  CountingCommunicator comm(
-      std::make_unique<DelayingCommunicator>(make_world(options), delay_ns, options.idle),
-      counters);
+  Delayed delayed;
+  CommCounters& counters = delayed.counters;
+  CountingCommunicator& comm = delayed.comm;
   const std::unique_ptr<Communicator> group = comm.split(0, comm.rank());
   Array a(Dtype::fp64, 5), b(Dtype::fp64, 5);
   counters.recording(true);

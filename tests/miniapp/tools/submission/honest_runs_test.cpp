@@ -86,6 +86,15 @@ INSTANTIATE_TEST_SUITE_P(Ranks, HonestRuns,
                                   std::to_string(std::get<1>(of.param));
                          });
 
+// Verifies the run in the archive a.zip with a change, under checksums that fit.
+template<class Change>
+Outcome verify_forged(const Workplace& place, const Change& change) {
+  ArchiveFiles files = read_archive(place.path("a.zip"));
+  change_run(files, "runs/1", change);
+  write_archive(place.path("forged.zip"), files);
+  return run({.args = {"verify", place.path("forged.zip")}});
+}
+
 // The times of its collectives are those of a sample of its steps, whose number the report tells.
 TEST(LongRuns, AreVerified) {
   const Workplace place;
@@ -100,10 +109,8 @@ TEST(LongRuns, AreVerified) {
       << ran.out;
   const Outcome o = run({.args = {"submit", place.out(), "--out", place.path("a.zip")}});
   EXPECT_EQ(o.status, 0) << o.out << o.err;
-  ArchiveFiles files = read_archive(place.path("a.zip"));
-  change_run(files, "runs/1", [](Json& report, std::string&) { report["sampled_steps"] = 4001; });
-  write_archive(place.path("forged.zip"), files);
-  const Outcome forged = run({.args = {"verify", place.path("forged.zip")}});
+  const Outcome forged =
+      verify_forged(place, [](Json& report, std::string&) { report["sampled_steps"] = 4001; });
   EXPECT_EQ(forged.status, 1) << forged.out << forged.err;
   EXPECT_NE(forged.out.find("sampled_steps"), std::string::npos) << forged.out;
 }
@@ -126,19 +133,14 @@ TEST(RoutedRuns, AreVerifiedUnlessTheySendMoreThanThereIsRoomFor) {
 
   const Json::json_pointer exchange("/collectives/all_to_all expert");
   ASSERT_TRUE(place.report().at(exchange).contains("routed")) << "all ranks had as many rows";
-  const auto verify_with = [&](std::int64_t more) {
-    ArchiveFiles files = read_archive(place.path("a.zip"));
-    change_run(files, "runs/1", [&](Json& report, std::string&) {
-      for (const char* figure : {"measured", "routed"}) {
-        Json& of = report[exchange][figure];
-        of["elems"] = of["elems"].get<std::int64_t>() + more;
-        of["bytes"] = of["bytes"].get<std::int64_t>() + 4 * more;
-      }
-    });
-    write_archive(place.path("forged.zip"), files);
-    return run({.args = {"verify", place.path("forged.zip")}});
-  };
-  const Outcome forged = verify_with(std::int64_t{1} << 40);
+  const Outcome forged = verify_forged(place, [&](Json& report, std::string&) {
+    const std::int64_t more = std::int64_t{1} << 40;
+    for (const char* figure : {"measured", "routed"}) {
+      Json& of = report[exchange][figure];
+      of["elems"] = of["elems"].get<std::int64_t>() + more;
+      of["bytes"] = of["bytes"].get<std::int64_t>() + 4 * more;
+    }
+  });
   EXPECT_EQ(forged.status, 1) << forged.out << forged.err;
   EXPECT_NE(forged.out.find("what the plan has room for"), std::string::npos) << forged.out;
 }
